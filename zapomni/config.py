@@ -1,0 +1,190 @@
+"""Settings: one line per option, and one rule for where a value comes from.
+
+Defaults give way to the TOML file, the file to ``ZAPOMNI_*`` in the environment, the environment to flags.
+A key that no option has is an error wherever it stands: a misspelt setting must not be ignored in silence.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin
+
+import attrs
+import platformdirs
+
+from zapomni.errors import ConfigError
+
+ENV_PREFIX = "ZAPOMNI_"
+CONFIG_VARIABLE = "ZAPOMNI_CONFIG"  # names the TOML file, so it is no option itself
+_SWITCH = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+
+def _positive(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
+    if not value > 0:
+        raise ConfigError(f"{field.name} must be greater than 0, not {value:g}")
+
+
+def _not_negative(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
+    if not value >= 0:
+        raise ConfigError(f"{field.name} must be 0 or greater, not {value:g}")
+
+
+def _data_dir() -> Path:
+    return Path(platformdirs.user_data_dir("zapomni", appauthor=False))
+
+
+def config_file() -> Path:
+    """Where the TOML file is looked for when nobody names one."""
+    return Path(platformdirs.user_config_dir("zapomni", appauthor=False)) / "config.toml"
+
+
+def _option(
+    default: Any,
+    help: str,  # the word that every parser of arguments uses
+    *,
+    check: Callable[[object, "attrs.Attribute[Any]", Any], None] | None = None,
+    secret: bool = False,
+) -> Any:
+    metadata = {"help": help, "secret": secret}
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # attrs types Factory as a function
+        return attrs.field(factory=default.factory, validator=check, metadata=metadata)
+    return attrs.field(default=default, validator=check, metadata=metadata)
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """Every option, with its default and its meaning."""
+
+    data_dir: Path = _option(attrs.Factory(_data_dir), "where memories are kept")
+    workspace: str = _option("default", "the workspace that calls use when they name none")
+    read_only: bool = _option(False, "offer no tool that writes")
+    tools: Literal["all", "core"] = _option("all", "which tools to offer: all, or the core that matters most")
+    request_timeout: float = _option(60.0, "seconds that one call may take", check=_positive)
+    max_request_bytes: int = _option(64 * 1024 * 1024, "the longest message that is read", check=_positive)
+    max_concurrent: int = _option(16, "calls that run at the same time; others wait", check=_positive)
+    shutdown_grace: float = _option(1.5, "seconds that running calls get at the end", check=_not_negative)
+    log_level: Literal["debug", "info", "warning", "error"] = _option("info", "the least that is logged")
+    falkordb_url: str | None = _option(None, "a FalkorDB server instead of the embedded one", secret=True)
+    read_from_replicas: bool = _option(False, "send reads to replicas of the FalkorDB server")
+    store_linger: float = _option(5.0, "seconds the store outlives its last client", check=_not_negative)
+    query_timeout: float = _option(30.0, "seconds that one database query may take", check=_positive)
+    pool_size: int = _option(8, "connections to the database, at the most", check=_positive)
+    retention_days: float = _option(30.0, "days that deleted memories can be restored", check=_not_negative)
+    embedder: Literal["bundled", "onnx", "ollama", "openai"] = _option("bundled", "what turns text into vectors")
+    embedding_model: str | None = _option(None, "the model's name, or its folder for onnx")
+    embedding_url: str | None = _option(None, "the embedding server's address", secret=True)
+    embedding_api_key: str | None = _option(None, "the embedding server's key", secret=True)
+    embedding_timeout: float = _option(30.0, "seconds that one embedding request may take", check=_positive)
+    embedding_query_prefix: str | None = _option(None, "put before every query; known models have their own")
+    embedding_document_prefix: str | None = _option(None, "put before every passage; known models have their own")
+    embedding_pooling: Literal["mean", "cls"] | None = _option(None, "how onnx token vectors become one")
+    defer_embedding: bool = _option(False, "store at once and embed later when the embedder is down")
+    chunk_tokens: int = _option(192, "the size that passages are packed to", check=_positive)
+    chunk_overlap: int = _option(24, "tokens that neighbouring passages share", check=_not_negative)
+
+    @classmethod
+    def option(cls, name: str) -> "attrs.Attribute[Any]":
+        """Return the definition of one option."""
+        return cast("attrs.Attribute[Any]", getattr(attrs.fields(cls), name))
+
+
+@attrs.frozen
+class Loaded:
+    """Settings, and for each option the place that its value came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Loaded:
+    """Gather the settings; flags that are None were not given. Raises `ConfigError`."""
+    environ = os.environ if environ is None else environ
+    named = file or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
+    options = [field.name for field in attrs.fields(Settings)]
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(options, "default")
+
+    def take(name: str, raw: object, key: str, origin: str) -> None:
+        if name not in origins:
+            raise ConfigError(f"unknown setting {key} ({origin}){_did_you_mean(name, options)}")
+        values[name] = _convert(raw, Settings.option(name), f"{key} ({origin})")
+        origins[name] = origin
+
+    for key, raw in _read_toml(named).items():
+        take(key, raw, key, f"file {named or config_file()}")
+    for key, text in environ.items():
+        if key.startswith(ENV_PREFIX) and key != CONFIG_VARIABLE:
+            take(key.removeprefix(ENV_PREFIX).lower(), text, key, "environment")
+    for key, raw in (flags or {}).items():
+        if raw is not None:
+            take(key, raw, "--" + key.replace("_", "-"), "flag")
+    return Loaded(Settings(**values), origins)
+
+
+def _read_toml(named: Path | None) -> dict[str, Any]:
+    path = named or config_file()
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        if named is None:
+            return {}
+        raise ConfigError(f"the settings file {path} does not exist") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the settings file {path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"the settings file {path} is not valid TOML: {error}") from error
+
+
+def _convert(raw: object, field: "attrs.Attribute[Any]", where: str) -> object:
+    """Turn a TOML value, or the text of a variable or flag, into the option's type."""
+    wanted = _plain_type(field.type)
+    choices = get_args(wanted) if get_origin(wanted) is Literal else ()
+    if choices:
+        if raw in choices:
+            return raw
+        raise ConfigError(f"{where} must be one of {', '.join(choices)}; it is {raw!r}")
+    try:
+        if wanted is bool:
+            return raw if isinstance(raw, bool) else _SWITCH[str(raw).lower()]
+        if isinstance(raw, bool) or not isinstance(raw, str | int | float | Path):
+            raise ValueError
+        if wanted is Path:
+            return Path(str(raw)).expanduser()
+        if wanted is str and not isinstance(raw, str):
+            raise ValueError
+        return wanted(raw) if isinstance(raw, str) or wanted is float or isinstance(raw, wanted) else _refuse()
+    except (ValueError, KeyError) as error:
+        kind = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(wanted, "a path")
+        shown = "" if field.metadata["secret"] else f"; it is {raw!r}"
+        raise ConfigError(f"{where} must be {kind}{shown}") from error
+
+
+def _refuse() -> object:
+    raise ValueError
+
+
+def _plain_type(wanted: Any) -> Any:
+    if get_origin(wanted) in (Union, UnionType):
+        (wanted,) = (arm for arm in get_args(wanted) if arm is not NoneType)
+    return wanted
+
+
+def _did_you_mean(name: str, options: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, options, n=1)
+    return f"; did you mean {close[0]}?" if close else ""

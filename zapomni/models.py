@@ -1,0 +1,136 @@
+"""The values that pass between the layers: frozen, plain, and free of any I/O."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+DEFAULT_WORKSPACE = "default"
+MAX_TEXT_LENGTH = 10_000_000
+PREVIEW_LENGTH = 100
+
+
+def preview_of(text: str) -> str:
+    """Return the first characters of a text, with an ellipsis where some were left out."""
+    return text if len(text) <= PREVIEW_LENGTH else text[:PREVIEW_LENGTH] + "..."
+
+
+@attrs.frozen
+class Chunk:
+    """A passage of a memory: ``text == memory.text[start:end]``, offsets in code points."""
+
+    index: int
+    start: int
+    end: int
+    text: str
+
+
+@attrs.frozen
+class Memory:
+    """A stored memory, as it was given."""
+
+    id: str
+    text: str
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    """When it was stored."""
+    timestamp: datetime | None = None
+    """When it happened, where the metadata says so."""
+    key: str | None = None
+    version: int = 1
+    """Counts up with every update; older versions stay readable as history."""
+    chunks: int = 1
+
+
+@attrs.frozen
+class MemoryResult:
+    """The receipt for a stored memory: it is durable when this exists."""
+
+    memory_id: str
+    chunks_created: int
+    text_preview: str
+    duplicate: bool = False
+    """The same text was there already; `memory_id` is the first one's."""
+    replaced: bool = False
+    """An earlier memory of the same key became history."""
+
+
+@attrs.frozen
+class Filters:
+    """What a search or a listing is limited to; an empty filter lets everything through."""
+
+    tags: tuple[str, ...] = ()
+    """Any of these."""
+    all_tags: tuple[str, ...] = ()
+    """Every one of these."""
+    source: str | None = None
+    date_from: datetime | None = None
+    """Inclusive, on `timestamp`, or `created_at` where there is none."""
+    date_to: datetime | None = None
+    """Exclusive."""
+    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    """Top-level equality."""
+
+    def __bool__(self) -> bool:
+        return self != Filters()
+
+
+@attrs.frozen
+class SearchHit:
+    """One memory that answers a query, with its best passage."""
+
+    memory_id: str
+    text: str
+    """The best passage, verbatim."""
+    score: float
+    created_at: datetime
+    timestamp: datetime | None = None
+    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    start: int = 0
+    end: int = 0
+    """Where in the memory the passage stands."""
+    chunks: int = 1
+    """How many passages the memory has."""
+
+
+@attrs.frozen
+class SearchResult:
+    """The answer to a query; an empty one is an answer, too."""
+
+    hits: tuple[SearchHit, ...] = ()
+    notice: str | None = None
+    """Something the reader should know, such as that only words could be searched."""
+    truncated: bool = False
+    """Hits were cut to fit the token budget."""
+
+
+@attrs.frozen
+class WorkspaceInfo:
+    """A workspace and how much is in it."""
+
+    name: str
+    memories: int = 0
+    chunks: int = 0
+
+
+@attrs.frozen
+class Statistics:
+    """What is stored, and what it costs."""
+
+    workspace: str
+    total_memories: int
+    total_chunks: int
+    workspaces: tuple[WorkspaceInfo, ...] = ()
+    bytes_in_memory: int = 0
+    bytes_on_disk: int = 0
+    oldest: datetime | None = None
+    newest: datetime | None = None
+    embedding_model: str = ""
+    embedding_dimension: int = 0
+    latency_ms: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
+    """Per operation, percentiles since the start."""
