@@ -10,7 +10,7 @@ import zapomni
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "models"}),
     frozenset({"config", "log"}),
-    frozenset({"chunking", "terms", "fusion"}),
+    frozenset({"chunking", "terms", "fusion", "transfer", "clients"}),
     frozenset({"embed", "store"}),
     frozenset({"engine"}),
     frozenset({"tools"}),
