@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 DEFAULT_WORKSPACE = "default"
 MAX_TEXT_LENGTH = 10_000_000
 PREVIEW_LENGTH = 100
@@ -45,6 +48,105 @@ class Memory:
     version: int = 1
     """Counts up with every update; older versions stay readable as history."""
     chunks: int = 1
+    updated_at: datetime | None = None
+    """When this version was stored, where it is not the first."""
+    deleted_at: datetime | None = None
+    """When it was put into the trash, where it was."""
+
+
+@attrs.frozen
+class EmbeddingModel:
+    """What vectors are made by; vectors of two models are never mixed."""
+
+    name: str
+    dimension: int
+
+
+@attrs.frozen(kw_only=True)
+class NewMemory:
+    """A memory to be stored; its passages are given beside it."""
+
+    id: str
+    """A UUID of the caller's choice: writing the same one again changes nothing."""
+    text: str
+    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    """JSON of any depth, kept as given."""
+    created_at: datetime
+    timestamp: datetime | None = None
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    source: str | None = None
+    model: EmbeddingModel | None = None
+    """What made the vectors; None when all of them come later."""
+
+
+@attrs.frozen(eq=False)
+class NewChunk:
+    """A passage to be stored: where it stands in the text, and what finds it."""
+
+    start: int
+    end: int
+    terms: Mapping[str, int]
+    """How often each word counts; 255 is the most that is told apart."""
+    length: int
+    """The number of words, for BM25."""
+    vector: NDArray[np.float32] | None = None
+    """None when it comes later; the passage is found by its words meanwhile."""
+
+
+@attrs.frozen
+class Passage:
+    """A stored chunk with what a reader wants to know of its memory."""
+
+    number: int
+    """Names the chunk in its workspace; the neighbours in the same memory are one less and one more."""
+    memory_id: str
+    index: int
+    start: int
+    end: int
+    text: str
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    timestamp: datetime | None = None
+    source: str | None = None
+    key: str | None = None
+    version: int = 1
+    chunks: int = 1
+    """How many passages the memory has."""
+
+
+@attrs.frozen(eq=False)
+class Scores:
+    """Chunk numbers and their scores, best first."""
+
+    numbers: NDArray[np.uint32]
+    values: NDArray[np.float32]
+
+
+@attrs.frozen
+class MemorySummary:
+    """A memory in a list: everything but the whole text."""
+
+    id: str
+    preview: str
+    length: int
+    """Of the text, in code points."""
+    metadata: Mapping[str, Any]
+    created_at: datetime
+    timestamp: datetime | None = None
+    key: str | None = None
+    version: int = 1
+    chunks: int = 1
+    updated_at: datetime | None = None
+    deleted_at: datetime | None = None
+
+
+@attrs.frozen
+class MemoryPage:
+    """A part of a list; `cursor` continues it, and is None at the end."""
+
+    memories: tuple[MemorySummary, ...] = ()
+    cursor: str | None = None
 
 
 @attrs.frozen
@@ -116,6 +218,10 @@ class WorkspaceInfo:
     name: str
     memories: int = 0
     chunks: int = 0
+    trashed: int = 0
+    """Deleted memories that can still be restored."""
+    pending: int = 0
+    """Passages that have no vector yet."""
 
 
 @attrs.frozen
