@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import sys
 from typing import TYPE_CHECKING
@@ -24,12 +26,32 @@ _PROCESSORS: list[Processor] = [
 ]
 
 
+class _Forgiving(io.StringIO):
+    """A stream that loses lines rather than requests.
+
+    A client may close stderr, or not read it; and where it shares a descriptor with stdout, that one is non-blocking.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            (self._stream or sys.stderr).write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            (self._stream or sys.stderr).flush()
+
+
 def configure(level: str, stream: TextIO | None = None) -> None:
     """Send every log line of this process to a stream, stderr by default."""
     structlog.configure(
         processors=_PROCESSORS,
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(stream or sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(_Forgiving(stream)),
         cache_logger_on_first_use=False,
     )
 

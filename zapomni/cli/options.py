@@ -1,0 +1,43 @@
+"""Flags that stand for settings: named, explained and defaulted by the one table in `zapomni.config`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args, get_origin
+
+import attrs
+
+from zapomni.config import ENV_PREFIX, Loaded, Settings, load
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+
+def add_setting_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """Add a flag for each of these settings, and one for the settings file."""
+    group = parser.add_argument_group("settings", f"Each can also stand in the settings file or in {ENV_PREFIX}NAME.")
+    group.add_argument("--config", type=Path, metavar="FILE", help="the settings file (TOML)")
+    for name in names:
+        field = Settings.option(name)
+        flag = "--" + name.replace("_", "-")
+        text = f"{field.metadata['help']}{_shown_default(field.default)}"
+        if field.type is bool:
+            group.add_argument(flag, action="store_const", const=True, default=None, help=text)
+        elif get_origin(field.type) is Literal:
+            group.add_argument(flag, choices=get_args(field.type), default=None, help=text)
+        else:
+            group.add_argument(flag, metavar=name.split("_")[-1].upper(), default=None, help=text)
+
+
+def load_settings(options: argparse.Namespace) -> Loaded:
+    """Gather the settings of a command line. Raises `ConfigError`."""
+    known = {field.name for field in attrs.fields(Settings)}
+    flags = {name: value for name, value in vars(options).items() if name in known}
+    return load(flags, file=options.config)
+
+
+def _shown_default(default: object) -> str:
+    if isinstance(default, float):
+        return f" (default {default:g})"
+    return f" (default {default})" if isinstance(default, str | int) and not isinstance(default, bool) else ""

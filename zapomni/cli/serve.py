@@ -1,0 +1,69 @@
+"""``zapomni serve``: what an MCP client starts."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from typing import TYPE_CHECKING
+
+from zapomni.cli.options import add_setting_flags, load_settings
+
+if TYPE_CHECKING:
+    from zapomni.config import Settings
+
+FLAGS = (
+    "data_dir",
+    "workspace",
+    "read_only",
+    "tools",
+    "request_timeout",
+    "max_request_bytes",
+    "max_concurrent",
+    "shutdown_grace",
+    "log_level",
+    "falkordb_url",
+    "embedder",
+    "defer_embedding",
+)
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "serve",
+        help="start the MCP server on stdin and stdout",
+        description="Serve memories to an MCP client over stdin and stdout. Logs go to stderr, as JSON lines.",
+        epilog=(
+            "A client is configured with this command, for example:\n"
+            '  {"mcpServers": {"zapomni": {"command": "zapomni", "args": ["serve"]}}}\n\n'
+            "The server ends when its input ends, at SIGTERM, SIGINT or SIGHUP, and when its parent dies.\n"
+            "Calls that are running get --shutdown-grace seconds; a second signal ends it at once."
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_setting_flags(parser, FLAGS)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until there is nobody to serve."""
+    settings = load_settings(options).settings
+    # The protocol's types take most of a second to import, so whoever only asks for help does not pay for them.
+    import trio
+
+    from zapomni import log
+
+    log.configure(settings.log_level)
+    trio.run(_serve, settings)
+    gc.freeze()  # a collection at exit would walk all of those types: 350 ms for nothing
+    return 0
+
+
+async def _serve(settings: Settings) -> None:
+    from zapomni.engine import open_engine
+    from zapomni.server import MCPServer
+
+    async with open_engine(settings) as engine:
+        server = MCPServer(engine, settings)
+        server.register_all_tools()
+        await server.run()

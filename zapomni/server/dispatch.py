@@ -1,0 +1,100 @@
+"""Methods and their answers, as plain dicts: what a request means, before any wire."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from zapomni.server.requests import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    TIMED_OUT,
+    Request,
+    RequestError,
+    Requests,
+)
+
+if TYPE_CHECKING:
+    from zapomni.tools import MCPTool, ToolRegistry
+    from zapomni.tools.call import Reporter
+
+RequestId = str | int | None
+
+
+@attrs.frozen
+class Dispatcher:
+    """Answers requests with the tools of a registry. Every method raises `RequestError` and nothing else."""
+
+    registry: ToolRegistry
+    requests: Requests
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], *, request_id: RequestId = None, reporter: Reporter | None = None
+    ) -> dict[str, Any]:
+        """Answer ``tools/call``. A tool that took too long is an answer, too, since the model should read it."""
+        tool = self.registry.get_tool(name)
+        request = Request("tools/call", name, request_id, getattr(tool, "timeout", None), reporter)
+        try:
+            return await self.requests.run(request, functools.partial(self._execute, tool, name, arguments))
+        except RequestError as error:
+            if error.code != TIMED_OUT:
+                raise
+            return {"content": [{"type": "text", "text": f"Error: {error.message}"}], "isError": True}
+
+    async def _execute(self, tool: MCPTool | None, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        if tool is None:
+            raise RequestError(
+                METHOD_NOT_FOUND, f"Tool not found: {name}", {"available_tools": self.registry.list_tools()}
+            )
+        return await tool.execute(arguments)
+
+    async def list_tools(self, *, request_id: RequestId = None) -> dict[str, Any]:
+        """Answer ``tools/list``, in the order of registration."""
+        return await self.requests.run(Request("tools/list", request_id=request_id, waits=False), self._list_tools)
+
+    async def _list_tools(self) -> dict[str, Any]:
+        return {"tools": [_describe(tool) for tool in self.registry]}
+
+    async def handle(self, request: object) -> dict[str, Any]:
+        """Answer a request that came as a dict and not over the wire."""
+        fields = request if isinstance(request, dict) else {}
+        method, params, request_id = fields.get("method"), fields.get("params") or {}, fields.get("id")
+        if method == "tools/list":
+            return await self.list_tools(request_id=request_id)
+        if method == "tools/call" and isinstance(params, dict) and {"name", "arguments"} <= params.keys():
+            return await self.call_tool(params["name"], params["arguments"], request_id=request_id)
+        refusal = functools.partial(_refuse, method, params)
+        return await self.requests.run(Request(str(method), request_id=request_id, waits=False), refusal)
+
+
+async def _refuse(method: object, params: object) -> dict[str, Any]:
+    if not isinstance(method, str) or not method:
+        raise RequestError(INVALID_REQUEST, "Invalid request: missing method field")
+    if method != "tools/call":
+        raise RequestError(METHOD_NOT_FOUND, f"Method not found: {method}")
+    if not isinstance(params, dict):
+        raise RequestError(INVALID_PARAMS, "Invalid params: params must be an object")
+    missing = "arguments" if "name" in params else "tool name"
+    raise RequestError(INVALID_PARAMS, f"Invalid params: missing {missing}")
+
+
+def _describe(tool: MCPTool) -> dict[str, Any]:
+    listing: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+    }
+    if output_schema := getattr(tool, "output_schema", None):
+        listing["outputSchema"] = output_schema
+    if annotations := getattr(tool, "annotations", None):
+        listing["title"] = annotations.title
+        listing["annotations"] = {
+            "readOnlyHint": annotations.read_only,
+            "destructiveHint": annotations.destructive,
+            "idempotentHint": annotations.idempotent,
+            "openWorldHint": False,
+        }
+    return listing

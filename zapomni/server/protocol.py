@@ -1,0 +1,73 @@
+"""Our requests in the SDK's terms.
+
+The SDK's low-level server speaks both forms of the protocol on one connection: the handshake of 2025-11-25 and
+earlier, and the stateless requests of 2026-07-28; a client's first request decides. It correlates answers, cancels
+the scope of a request whose client gave it up, and carries progress.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from zapomni import __version__
+from zapomni.server.requests import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import mcp_types as types
+    from mcp.server.context import ServerRequestContext
+
+    from zapomni.server.dispatch import Dispatcher
+    from zapomni.tools.call import Reporter
+
+INSTRUCTIONS = (
+    "Zapomni is the user's long-term memory. Search it before you answer anything that earlier conversations may have "
+    "settled, and add what is worth remembering: facts, preferences, decisions, in the user's own words."
+)
+
+
+def build_protocol(dispatcher: Dispatcher) -> Server[Any]:
+    """Return an SDK server whose handlers are the dispatcher's."""
+
+    async def list_tools(ctx: ServerRequestContext[Any, Any], _: types.PaginatedRequestParams | None) -> Any:
+        with _as_protocol_errors():
+            return await dispatcher.list_tools(request_id=ctx.request_id)
+
+    async def call_tool(ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> Any:
+        with _as_protocol_errors():
+            return await dispatcher.call_tool(
+                params.name, params.arguments or {}, request_id=ctx.request_id, reporter=_reporter_of(ctx)
+            )
+
+    server: Server[Any] = Server(
+        "zapomni",
+        version=__version__,
+        title="Zapomni",
+        description="Long-term memory for AI agents",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    server.middleware.clear()  # tracing costs a tenth of a millisecond per call, and there is no exporter
+    return server
+
+
+def _reporter_of(ctx: ServerRequestContext[Any, Any]) -> Reporter | None:
+    """Return where progress goes, if the client gave its request a token."""
+    if not ctx.meta or ctx.meta.get("progress_token") is None:
+        return None
+    return ctx.session.report_progress
+
+
+@contextlib.contextmanager
+def _as_protocol_errors() -> Iterator[None]:
+    """Raise our error answers in the SDK's form."""
+    try:
+        yield
+    except RequestError as error:
+        raise MCPError(error.code, error.message, dict(error.data) if error.data else None) from error

@@ -1,0 +1,65 @@
+"""The filters that several tools take, and what the words of a client mean by them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from zapomni.errors import ValidationError
+from zapomni.models import Filters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class FilterArguments(Protocol):
+    """The part of a request class that filters."""
+
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+    @property
+    def all_tags(self) -> tuple[str, ...]: ...
+    @property
+    def source(self) -> str | None: ...
+    @property
+    def date_from(self) -> str | None: ...
+    @property
+    def date_to(self) -> str | None: ...
+    @property
+    def metadata(self) -> Mapping[str, Any] | None: ...
+
+
+def filters_from(request: FilterArguments) -> Filters:
+    """Read a request's filters. Raises `ValidationError` for a date that is none."""
+    start = None if request.date_from is None else _moment("date_from", request.date_from, end_of_day=False)
+    end = None if request.date_to is None else _moment("date_to", request.date_to, end_of_day=True)
+    if start and end and start >= end:
+        raise ValidationError("date_from must be before date_to")
+    return Filters(
+        tags=request.tags,
+        all_tags=request.all_tags,
+        source=request.source,
+        date_from=start,
+        date_to=end,
+        metadata=dict(request.metadata or {}),
+    )
+
+
+def _moment(name: str, text: str, *, end_of_day: bool) -> datetime:
+    """Read a date or a time, in UTC unless it says otherwise; a bare date stands for that whole day."""
+    try:
+        moment = datetime.fromisoformat(text)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        if not end_of_day:
+            return moment
+        return moment + (timedelta(days=1) if _is_bare_date(text) else timedelta(microseconds=1))
+    except (ValueError, OverflowError):
+        raise ValidationError(f"{name} must be an ISO 8601 date or time, such as 2026-05-01") from None
+
+
+def _is_bare_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

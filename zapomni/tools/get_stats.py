@@ -1,0 +1,95 @@
+"""The tool that says what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from zapomni.tools.base import Annotations, Answer, Tool
+from zapomni.tools.schema import argument, result
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from zapomni.engine import MemoryEngine
+    from zapomni.models import Statistics
+
+
+@attrs.frozen
+class GetStatsRequest:
+    workspace: str | None = argument("Which workspace to describe, if not the current one.", default=None)
+
+
+@attrs.frozen
+class GetStatsResult:
+    workspace: str = result()
+    total_memories: int = result()
+    total_chunks: int = result()
+    workspaces: Mapping[str, int] = result("Memories in each workspace.")
+    bytes_in_memory: int = result()
+    bytes_on_disk: int = result()
+    oldest: str | None = result(default=None)
+    newest: str | None = result(default=None)
+    embedding_model: str = result(default="")
+    embedding_dimension: int = result(default=0)
+    latency_ms: Mapping[str, Mapping[str, float]] = result("Percentiles since the start.", default=None)
+
+
+@attrs.frozen
+class GetStatsTool(Tool[GetStatsRequest]):
+    """Describes the store; it reads counters and searches nothing."""
+
+    core_engine: MemoryEngine
+
+    name: ClassVar[str] = "get_stats"
+    description: ClassVar[str] = (
+        "Tell how much is remembered: memories, passages, workspaces, sizes, the embedding model and response times. "
+        "Use it when the user asks about the memory itself."
+    )
+    annotations: ClassVar[Annotations] = Annotations("Statistics", read_only=True, idempotent=True)
+    request_class: ClassVar[type[Any]] = GetStatsRequest
+    result_class: ClassVar[type[Any]] = GetStatsResult
+
+    async def respond(self, request: GetStatsRequest) -> Answer:
+        optional = {} if request.workspace is None else {"workspace": request.workspace}
+        found = await self.core_engine.get_stats(**optional)
+        return Answer(
+            text=_describe(found),
+            data=GetStatsResult(
+                workspace=found.workspace,
+                total_memories=found.total_memories,
+                total_chunks=found.total_chunks,
+                workspaces={space.name: space.memories for space in found.workspaces},
+                bytes_in_memory=found.bytes_in_memory,
+                bytes_on_disk=found.bytes_on_disk,
+                oldest=_iso(found.oldest),
+                newest=_iso(found.newest),
+                embedding_model=found.embedding_model,
+                embedding_dimension=found.embedding_dimension,
+                latency_ms={name: dict(figures) for name, figures in found.latency_ms.items()},
+            ),
+        )
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _describe(found: Statistics) -> str:
+    lines = [
+        f"Workspace {found.workspace}: {found.total_memories:,} memories in {found.total_chunks:,} passages.",
+        f"Size: {found.bytes_on_disk / 1e6:.1f} MB on disk, {found.bytes_in_memory / 1e6:.1f} MB in memory.",
+    ]
+    if found.oldest and found.newest:
+        lines.append(f"From {found.oldest:%Y-%m-%d} to {found.newest:%Y-%m-%d}.")
+    if len(found.workspaces) > 1:
+        lines.append("Workspaces: " + ", ".join(f"{space.name} ({space.memories:,})" for space in found.workspaces))
+    if found.embedding_model:
+        lines.append(f"Embedding model: {found.embedding_model}, {found.embedding_dimension} dimensions.")
+    lines += [
+        f"{name}: " + ", ".join(f"{percentile} {value:.1f} ms" for percentile, value in figures.items())
+        for name, figures in found.latency_ms.items()
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,125 @@
+"""The tool that finds again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from zapomni.errors import ValidationError
+from zapomni.tools.base import Annotations, Answer, Tool
+from zapomni.tools.filters import filters_from
+from zapomni.tools.schema import argument, result
+
+if TYPE_CHECKING:
+    from zapomni.engine import MemoryEngine
+    from zapomni.models import SearchHit, SearchResult
+
+
+@attrs.frozen
+class SearchMemoryRequest:
+    query: str = argument(
+        "What to look for, in words or as a question, in any language.", min_length=1, max_length=10_000
+    )
+    limit: int = argument("How many memories at the most.", default=10, minimum=1, maximum=100)
+    tags: tuple[str, ...] = argument("Only memories with any of these tags.", default=())
+    all_tags: tuple[str, ...] = argument("Only memories with all of these tags.", default=())
+    source: str | None = argument("Only memories from this source.", default=None)
+    date_from: str | None = argument("Only from this ISO 8601 date or time on.", default=None)
+    date_to: str | None = argument("Only up to this ISO 8601 date (that whole day) or time.", default=None)
+    metadata: Mapping[str, Any] | None = argument("Only memories whose metadata has these values.", default=None)
+    max_tokens: int | None = argument("Cut the answer to about this many tokens.", default=None, minimum=50)
+    workspace: str | None = argument("Where to look, if not in the current workspace.", default=None)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.query.strip():
+            raise ValidationError("query cannot be empty or whitespace-only")
+
+
+@attrs.frozen
+class FoundMemory:
+    memory_id: str = result()
+    text: str = result("The best passage, verbatim.")
+    score: float = result()
+    created_at: str = result()
+    timestamp: str | None = result("When it happened.", default=None)
+    metadata: Mapping[str, Any] = result(default=None)
+    chunks: int = result("Passages of the whole memory.", default=1)
+
+
+@attrs.frozen
+class SearchMemoryResult:
+    hits: tuple[FoundMemory, ...] = result()
+    notice: str | None = result(default=None)
+    truncated: bool = result("Hits were left out to fit max_tokens.", default=False)
+
+
+@attrs.frozen
+class SearchMemoryTool(Tool[SearchMemoryRequest]):
+    """Finds memories by meaning and by words."""
+
+    core_engine: MemoryEngine
+
+    name: ClassVar[str] = "search_memory"
+    description: ClassVar[str] = (
+        "Look up what was remembered, by meaning and by words. Use it before answering anything that may depend on "
+        "earlier conversations, preferences, decisions or notes. Each hit has its id, its date and the exact text."
+    )
+    annotations: ClassVar[Annotations] = Annotations("Recall", read_only=True, idempotent=True)
+    request_class: ClassVar[type[Any]] = SearchMemoryRequest
+    result_class: ClassVar[type[Any]] = SearchMemoryResult
+
+    async def respond(self, request: SearchMemoryRequest) -> Answer:
+        filters = filters_from(request)
+        optional = {"workspace": request.workspace, "max_tokens": request.max_tokens, "filters": filters or None}
+        found = await self.core_engine.search_memory(
+            query=request.query.strip(),
+            limit=request.limit,
+            **{name: value for name, value in optional.items() if value is not None},
+        )
+        return Answer(
+            text=_describe(found),
+            data=SearchMemoryResult(
+                hits=tuple(_as_data(hit) for hit in found.hits), notice=found.notice, truncated=found.truncated
+            ),
+            facts={"hits": len(found.hits)},
+        )
+
+
+def _as_data(hit: SearchHit) -> FoundMemory:
+    return FoundMemory(
+        memory_id=hit.memory_id,
+        text=hit.text,
+        score=round(hit.score, 4),
+        created_at=hit.created_at.isoformat(),
+        timestamp=hit.timestamp.isoformat() if hit.timestamp else None,
+        metadata=dict(hit.metadata),
+        chunks=hit.chunks,
+    )
+
+
+def _describe(found: SearchResult) -> str:
+    if not found.hits:
+        lines = ["No memories found."]
+    else:
+        count = len(found.hits)
+        lines = [f"Found {count} {'memory' if count == 1 else 'memories'}."]
+    lines += [_passage(number, hit) for number, hit in enumerate(found.hits, start=1)]
+    if found.truncated:
+        lines.append("More were found, but they did not fit max_tokens.")
+    if found.notice:
+        lines.append(f"Note: {found.notice}")
+    return "\n\n".join(lines)
+
+
+def _passage(number: int, hit: SearchHit) -> str:
+    """Lead with what a reader weighs a memory by: when it was, where it came from, how to name it."""
+    about = [f"{hit.timestamp or hit.created_at:%Y-%m-%d %H:%M}"]
+    if source := hit.metadata.get("source"):
+        about.append(f"source: {source}")
+    if tags := hit.metadata.get("tags"):
+        about.append("tags: " + ", ".join(map(str, tags)) if isinstance(tags, list | tuple) else f"tags: {tags}")
+    if hit.chunks > 1:
+        about.append(f"one of {hit.chunks} passages")
+    return f"{number}. [{'; '.join(about)}] ID: {hit.memory_id}\n{hit.text}"
