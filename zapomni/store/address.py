@@ -1,7 +1,8 @@
 """Where a FalkorDB server is: ``falkor://[[user]:password@]host[:port][,host[:port]...][?option=value&...]``.
 
 ``falkors://`` is the same over TLS. Several hosts are the nodes of one cluster, or the Sentinels of one server: the
-first that answers tells the rest. The options are those of TLS, and `service` for the server's name at its Sentinels.
+first that answers tells the rest. The options are those of TLS, `service` for the server's name at its Sentinels, and
+``sentinel_username`` and ``sentinel_password`` (perhaps empty) where these want other ones than the server.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from zapomni.errors import ConfigError
 DEFAULT_PORT = 6379
 SCHEMES = {"falkor": False, "falkors": True}
 TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
+OPTIONS = ("service", "sentinel_username", "sentinel_password", *TLS_OPTIONS)
 
 
 @attrs.frozen
@@ -27,6 +29,7 @@ class Address:
     username: str | None = None
     password: str | None = attrs.field(default=None, repr=False)
     service: str | None = None
+    sentinel_credentials: dict[str, Any] | None = attrs.field(default=None, repr=False)
     tls_options: dict[str, Any] = attrs.field(factory=dict)
 
     def __str__(self) -> str:
@@ -47,9 +50,10 @@ def parse_address(url: str) -> Address:
         raise ConfigError("falkordb_url ends after host and port; FalkorDB has no numbered databases")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     service = options.pop("service", None)
+    sentinel = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     for name in options:
         if name not in TLS_OPTIONS:
-            raise ConfigError(f"falkordb_url has no option {name}; it has service, {', '.join(TLS_OPTIONS)}")
+            raise ConfigError(f"falkordb_url has no option {name}; it has {', '.join(OPTIONS)}")
     if options and not tls:
         raise ConfigError("the TLS options of falkordb_url need falkors://")
     return Address(
@@ -58,6 +62,7 @@ def parse_address(url: str) -> Address:
         username=unquote(username) or None,
         password=unquote(password) or None,
         service=service,
+        sentinel_credentials=None if sentinel["password"] is None else {k: v or None for k, v in sentinel.items()},
         tls_options={name: _tls_value(name, value) for name, value in options.items()},
     )
 

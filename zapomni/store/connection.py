@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import trio
 from anyio import CapacityLimiter, to_thread
 
-from zapomni.errors import DatabaseError
-from zapomni.store.address import parse_address
-from zapomni.store.embedded import open_embedded
+from zapomni.errors import DatabaseError, ZapomniError
+from zapomni.store.address import Address, parse_address
+from zapomni.store.embedded import EmbeddedServer, open_embedded
 from zapomni.store.failures import Lost, NotDone
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zapomni.config import Settings
-    from zapomni.store.embedded import EmbeddedServer
-    from zapomni.store.wire import Command, Pools, Reader, Session, Word
+    from zapomni.store.wire import Command as Command  # these two are for those who use a connection, too
+    from zapomni.store.wire import Pools, Session, Word
+    from zapomni.store.wire import Reader as Reader
 
 CONFLICTS = 100  # somebody else's success each time, so this many in a row mean that something is wrong
 LONGEST_PAUSE = 0.05
@@ -37,9 +38,10 @@ LONGEST_PAUSE = 0.05
 async def open_connection(settings: Settings) -> AsyncIterator[Connection]:
     """Open the way to the database. It is reached by the first call, so nothing waits for it here."""
     async with AsyncExitStack() as stack:
-        server = None
         if settings.falkordb_url is None:
-            server = await stack.enter_async_context(open_embedded(settings))
+            server: EmbeddedServer | Address = await stack.enter_async_context(open_embedded(settings))
+        else:
+            server = parse_address(settings.falkordb_url)
         connection = Connection(settings, server)
         stack.callback(connection.disconnect)
         yield connection
@@ -52,26 +54,26 @@ class Connection:
     where somebody has to change something first. All commands of one call must share one hash slot.
     """
 
-    def __init__(self, settings: Settings, server: EmbeddedServer | None) -> None:
+    def __init__(self, settings: Settings, server: EmbeddedServer | Address) -> None:
         self._settings = settings
         self._server = server
-        self._address = parse_address(settings.falkordb_url) if settings.falkordb_url is not None else None
         self._limiter = CapacityLimiter(settings.pool_size)
         self._pools: Pools | None = None
         self._reaching = trio.Lock()
 
     @property
     def embedded(self) -> bool:
-        return self._server is not None
+        return isinstance(self._server, EmbeddedServer)
 
     @property
     def directory(self) -> Path | None:
         """Where the embedded server keeps its files."""
-        return self._server.directory if self._server is not None else None
+        return self._server.directory if isinstance(self._server, EmbeddedServer) else None
 
     async def ready(self) -> None:
         """Wait until the database answers and is known to have the abilities that are needed."""
-        await self._run(("PING",), lambda session: session.read([("PING",)]))
+        # HELLO is what every user may ask, whatever its permissions.
+        await self._run(("HELLO",), lambda session: session.read([("HELLO",)]))
 
     async def read(self, *command: Word) -> Any:
         """Run one command that changes nothing."""
@@ -86,6 +88,7 @@ class Connection:
 
     async def write(self, *command: Word) -> Any:
         """Run one command."""
+        self._check_room()
         return await self._run(command, lambda session: session.write(command))
 
     async def transaction(self, commands: Sequence[Command]) -> list[Any]:
@@ -93,6 +96,7 @@ class Connection:
 
         The server lets nothing happen in between, but does not undo the others when one fails.
         """
+        self._check_room()
         results = await self._run(commands[0], lambda session: session.transact(commands))
         assert results is not None, "only a watched key makes the server refuse"
         return results
@@ -105,6 +109,7 @@ class Connection:
         `attempt` runs in a worker thread, and again whenever a key has changed: it should only read, through its
         argument. When it returns no commands, nothing is written and the result is empty.
         """
+        self._check_room()
         for conflicts in range(CONFLICTS):
             results = await self._run(("WATCH", *keys), lambda session: session.watch(keys, attempt))
             if results is not None:
@@ -121,16 +126,20 @@ class Connection:
     async def _run[T](self, command: Command, work: Callable[[Session], T], *, replica: bool = False) -> T:
         pools = await self._reach(stale=None)
         try:
-            return await self._in_thread(pools, command, work, replica)
+            return await self._in_thread(pools, command, work, replica=replica)
         except NotDone:
             pools = await self._reach(stale=pools)
-        except Lost as error:
-            if self._server is not None and (shortage := self._server.shortage()):
-                raise DatabaseError(shortage) from error
+        except Lost:
+            self._check_room()
             raise
-        return await self._in_thread(pools, command, work, replica)
+        return await self._in_thread(pools, command, work, replica=False)  # a replica may be what failed
 
-    async def _in_thread[T](self, pools: Pools, command: Command, work: Callable[[Session], T], replica: bool) -> T:
+    def _check_room(self) -> None:
+        """Raise when the disk is full: the embedded server would not survive a write."""
+        if isinstance(self._server, EmbeddedServer):
+            self._server.check_room()
+
+    async def _in_thread[T](self, pools: Pools, command: Command, work: Callable[[Session], T], *, replica: bool) -> T:
         from zapomni.store.wire import Call
 
         call = Call()
@@ -154,13 +163,22 @@ class Connection:
         return self._pools
 
     async def _open_pools(self) -> Pools:
-        # The client library takes as long to import as the server takes to start, and must not stop the event loop.
-        if self._server is not None:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(to_thread.run_sync, _load_client)
+        if isinstance(self._server, Address):
+            return await to_thread.run_sync(_remote_pools, self._server, self._settings, abandon_on_cancel=True)
+        failure = None
+        # The client library takes as long to import as the server takes to start.
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(to_thread.run_sync, _load_client)
+            try:
                 path = await self._server.serve()
-            return await to_thread.run_sync(_local_pools, path, self._settings, abandon_on_cancel=True)
-        raise NotImplementedError
+            except ZapomniError as error:  # the nursery would wrap it in a group
+                failure = error
+        if failure is not None:
+            raise failure
+        return await to_thread.run_sync(_local_pools, path, self._settings, abandon_on_cancel=True)
+
+
+# The client library is imported in a thread: it takes long enough to hold up a handshake.
 
 
 def _load_client() -> None:
@@ -171,3 +189,9 @@ def _local_pools(path: str, settings: Settings) -> Pools:
     from zapomni.store.wire import local_pools
 
     return local_pools(path, settings)
+
+
+def _remote_pools(address: Address, settings: Settings) -> Pools:
+    from zapomni.store.remote import remote_pools
+
+    return remote_pools(address, settings)

@@ -43,8 +43,9 @@ LAUNCHES = 3  # a server that was killed while it loaded is started again, one t
 HOLD_OFF = 1.0  # seconds that a failed start is remembered, so that waiting calls do not start it in a tight loop
 LOG_BYTES = 1 << 20
 SOCKET_PATH_BYTES = 100  # the kernel takes 108 on Linux, 104 on macOS
-FULL_BYTES = 1 << 20
+ROOM = 8 << 20  # several times the largest single write
 INHERITED_ENVIRONMENT = ("LD_", "DYLD_", "OMP_", "MALLOC_", "LANG", "LC_", "TZ", "PATH")  # no keys, no passwords
+FATAL_SIGNS = ("Fatal error", "FATAL CONFIG", "Bad file format", "Can't ", "error while loading", "not found (required")
 
 log = get_logger("store")
 
@@ -93,7 +94,7 @@ class EmbeddedServer:
         Waits while the server loads. Raises `ConfigError` or `DatabaseError`.
         """
         if self._failure is not None and trio.current_time() < self._failure[0] + HOLD_OFF:
-            raise self._failure[1]
+            raise type(self._failure[1])(*self._failure[1].args)
         self._failure = None
         try:
             _prepare(self.directory)
@@ -109,11 +110,11 @@ class EmbeddedServer:
             self._failure = trio.current_time(), error
             raise
 
-    def shortage(self) -> str | None:
-        """Say so when the disk is full, which ends the server at its next write."""
-        if shutil.disk_usage(self.directory).free >= FULL_BYTES:
-            return None
-        return f"the disk that holds {self.directory} is full: free some space and try again"
+    def check_room(self) -> None:
+        """Raise `DatabaseError` when the disk is full, which would end the server at its next write."""
+        with contextlib.suppress(FileNotFoundError):
+            if shutil.disk_usage(self.directory).free < ROOM:
+                raise DatabaseError(f"the disk that holds {self.directory} is full; make room and try again")
 
     async def close(self) -> None:
         """Let go; the reaper does the rest."""
@@ -218,20 +219,18 @@ class EmbeddedServer:
         return written
 
     def _explain(self, written: int, *, final: bool) -> None:
-        """Raise for a server that ended before it was ready, unless it is worth starting it again."""
+        """Raise for a server that ended before it was ready, unless it may only have been killed."""
         with self.log_file.open("rb") as file:
             file.seek(written)
             text = file.read().decode("utf-8", "replace")
-        lines = [line for line in text.splitlines() if line.strip()]
-        last = lines[-1] if lines else "it left no word"
-        if "falkordb.so" in text and "failed to load" in text:
+        if "falkordb.so failed to load" in text:
             raise ConfigError(
-                f"the embedded database cannot load its module; it needs the system libraries libgomp1 and libssl3. "
+                "the embedded database cannot load its module; it needs the system libraries libgomp1 and libssl3. "
                 f"See {self.log_file}"
             )
-        if shortage := self.shortage():
-            raise DatabaseError(shortage)
-        if final or " # " in last or "error while loading" in text or "GLIBC" in text:
+        self.check_room()
+        if final or any(sign in text for sign in FATAL_SIGNS):
+            last = next((line for line in reversed(text.splitlines()) if line.strip()), "it left no word")
             raise DatabaseError(f"the store does not start: {last}; see {self.log_file}")
 
     def _socket_path(self) -> str | None:

@@ -168,11 +168,11 @@ class Reader:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def read(self, *command: Word) -> Any:
+    def __call__(self, *command: Word) -> Any:
         """Run one command that changes nothing."""
         return self._session.read([command])[0]
 
-    def read_all(self, commands: Sequence[Command]) -> list[Any]:
+    def all(self, commands: Sequence[Command]) -> list[Any]:
         """Run commands that change nothing, in one round trip."""
         return self._session.read(commands)
 
