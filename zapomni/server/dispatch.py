@@ -64,8 +64,9 @@ class Dispatcher:
         method, params, request_id = fields.get("method"), fields.get("params") or {}, fields.get("id")
         if method == "tools/list":
             return await self.list_tools(request_id=request_id)
-        if method == "tools/call" and isinstance(params, dict) and {"name", "arguments"} <= params.keys():
-            return await self.call_tool(params["name"], params["arguments"], request_id=request_id)
+        name = params.get("name") if isinstance(params, dict) else None
+        if method == "tools/call" and isinstance(name, str) and "arguments" in params:
+            return await self.call_tool(name, params["arguments"], request_id=request_id)
         refusal = functools.partial(_refuse, method, params)
         return await self.requests.run(Request(str(method), request_id=request_id, waits=False), refusal)
 
@@ -77,6 +78,8 @@ async def _refuse(method: object, params: object) -> dict[str, Any]:
         raise RequestError(METHOD_NOT_FOUND, f"Method not found: {method}")
     if not isinstance(params, dict):
         raise RequestError(INVALID_PARAMS, "Invalid params: params must be an object")
+    if not isinstance(params.get("name", ""), str):
+        raise RequestError(INVALID_PARAMS, "Invalid params: tool name must be a string")
     missing = "arguments" if "name" in params else "tool name"
     raise RequestError(INVALID_PARAMS, f"Invalid params: missing {missing}")
 

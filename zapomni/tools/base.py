@@ -133,7 +133,11 @@ class Tool[R]:
 
 def _as_json(data: Any) -> dict[str, Any]:
     """Leave out what is None: the output schema says that a field may be missing, not that it may be null."""
-    return attrs.asdict(data, filter=lambda _, value: value is not None, retain_collection_types=False)
+    return attrs.asdict(
+        data,
+        filter=lambda _, value: value is not None,
+        value_serializer=lambda _, __, value: list(value) if isinstance(value, tuple) else value,
+    )
 
 
 def _error_block(message: str) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from zapomni.models import Filters
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
+
 
 class FilterArguments(Protocol):
     """The part of a request class that filters."""
@@ -50,11 +52,13 @@ def _moment(name: str, text: str, *, end_of_day: bool) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-        if not end_of_day:
-            return moment
-        return moment + (timedelta(days=1) if _is_bare_date(text) else timedelta(microseconds=1))
     except (ValueError, OverflowError):
         raise ValidationError(f"{name} must be an ISO 8601 date or time, such as 2026-05-01") from None
+    if not end_of_day:
+        return moment
+    step = timedelta(days=1) if _is_bare_date(text) else timedelta(microseconds=1)
+    # 9999-12-31 is how many say "no end", and there is no day after it.
+    return moment + step if moment <= _LAST_MOMENT - step else _LAST_MOMENT
 
 
 def _is_bare_date(text: str) -> bool:
