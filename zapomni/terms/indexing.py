@@ -1,0 +1,112 @@
+"""What is indexed for a passage, and what is looked up for a query.
+
+A passage is found by its own words, more weakly by the words before it, and by its date. All of them go into one
+bag of counts, in quarters of an occurrence, so that one posting per term is enough and a word of the context weighs
+half as much as one of the passage. Measured on conversations, that is worth as much as a better model: an answer
+often names nothing of what was asked a line before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from zapomni.terms.dates import dates_in, terms_of
+from zapomni.terms.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+UNIT = 4
+"""What one occurrence of a passage's own word counts in the index."""
+MAX_QUERY_TERMS = 256
+
+_CONTEXT = 2
+_DATE = 2
+_EXTRA_WEIGHT = 0.2  # an exact form beside its stem: a little better than the stem alone, in every language tried
+_CHARACTER_WEIGHT = 0.5  # a single character beside its bigrams
+_RECOGNISED = frozenset({"timestamp", "created_at"})  # metadata that is indexed as what it means, not as words
+_METADATA_WORDS = 64
+
+
+@attrs.frozen
+class IndexedTerms:
+    """The counts of a passage's terms in units, and its length in words of its own and its context's, in units."""
+
+    counts: Mapping[str, int]
+    length: int
+
+
+def document_terms(text: str) -> Counter[str]:
+    """Count every term that a text can be found by."""
+    counts: Counter[str] = Counter()
+    for word in words(text):
+        counts.update(word.primary)
+        counts.update(word.extra)
+    return counts
+
+
+def indexed_terms(
+    text: str,
+    *,
+    context: str = "",
+    timestamp: datetime | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> IndexedTerms:
+    """Return what a passage is indexed by.
+
+    `context` is what stands before it: the memory before of the same source, the heading, or the passage before.
+    """
+    counts: Counter[str] = Counter()
+    length = _add(counts, text, UNIT) + _add(counts, context, _CONTEXT)
+    for value in _values(metadata or {}):
+        _add(counts, value, _CONTEXT)
+    if timestamp is not None:
+        for term in terms_of(timestamp):
+            counts[term] += _DATE
+    return IndexedTerms(counts, length)
+
+
+def query_terms(text: str) -> dict[str, float]:
+    """Return the terms to look up, with their weights; stop words only where there is nothing else."""
+    found = words(text)
+    weights: dict[str, float] = {}
+    for word in [word for word in found if not word.stop] or found:
+        if len(weights) >= MAX_QUERY_TERMS:
+            break
+        for term in word.primary:
+            weights[term] = weights.get(term, 0.0) + 1.0
+        for term in word.extra:
+            weight = _CHARACTER_WEIGHT if len(term) == 1 and term > "\u2e7f" else _EXTRA_WEIGHT
+            weights[term] = weights.get(term, 0.0) + weight
+    for mention in dates_in(text):
+        weights |= dict.fromkeys(mention.terms, 1.0)
+    return weights
+
+
+def _add(counts: Counter[str], text: str, unit: int) -> int:
+    length = 0
+    for word in words(text):
+        length += len(word.primary)
+        for term in word.primary:
+            counts[term] += unit
+        for term in word.extra:
+            counts[term] += unit
+    return length * unit
+
+
+def _values(metadata: Mapping[str, Any]) -> Iterable[str]:
+    for key, value in metadata.items():
+        if key not in _RECOGNISED:
+            yield from _texts(value)
+
+
+def _texts(value: object) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
