@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import structlog
 import trio
 
+from zapomni import log
+from zapomni.config import Settings
 from zapomni.models import MemoryResult, SearchHit, SearchResult, Statistics, WorkspaceInfo, preview_of
+from zapomni.server import MCPServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -94,3 +104,64 @@ class BrokenTool(SomeTool):
 
     async def execute(self, arguments: dict[str, Any]) -> dict[str, Any]:
         raise self.error
+
+
+class EchoTool(SomeTool):
+    """Keeps the arguments of its calls."""
+
+    name = "echo_tool"
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.calls: list[dict[str, Any]] = []
+
+    async def execute(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append(arguments)
+        return await super().execute(arguments)
+
+
+def tool_without(attribute: str) -> Any:
+    """Return an object with everything that a tool has, but one thing."""
+    parts = {name: getattr(SomeTool, name) for name in ("name", "description", "input_schema", "execute")}
+    del parts[attribute]
+    return type("Incomplete", (), parts)()
+
+
+def server_with(*tools: Any, engine: Any = None, **settings: Any) -> MCPServer:
+    """Return a server with these tools, on an engine without a store."""
+    server = MCPServer(engine or FakeEngine(), Settings(**settings))
+    for tool in tools:
+        server.register_tool(tool)
+    return server
+
+
+class CapturedLog:
+    """The log lines of a test, as they were written."""
+
+    def __init__(self) -> None:
+        self.stream = io.StringIO()
+
+    @property
+    def text(self) -> str:
+        return self.stream.getvalue()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.text.split("\n") if line]
+
+    def of(self, event: str) -> dict[str, Any]:
+        """Return the one line of an event."""
+        (line,) = (line for line in self.lines if line["event"] == event)
+        return line
+
+
+@contextlib.contextmanager
+def captured_log(level: str = "info") -> Iterator[CapturedLog]:
+    """Read what is logged inside; the configuration is as before afterwards."""
+    before = structlog.get_config()
+    captured = CapturedLog()
+    log.configure(level, captured.stream)
+    try:
+        yield captured
+    finally:
+        structlog.configure(**before)
