@@ -9,6 +9,7 @@ often names nothing of what was asked a line before.
 from __future__ import annotations
 
 from collections import Counter
+from math import log1p, sqrt
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 UNIT = 4
 """What one occurrence of a passage's own word counts in the index."""
+K1 = 0.9 * UNIT
+"""BM25's saturation, in the index's units."""
+B = 0.4
+"""How far BM25 corrects for length; memories are short, and long ones are cut into passages."""
 MAX_QUERY_TERMS = 256
 
 _CONTEXT = 2
@@ -85,6 +90,19 @@ def query_terms(text: str) -> dict[str, float]:
     for mention in dates_in(text):
         weights |= dict.fromkeys(mention.terms, 1.0)
     return weights
+
+
+def importance(frequencies: Mapping[str, int], passages: int) -> dict[str, float]:
+    """Return how much each term tells of what is asked, 1 for the rarest, given how many passages hold it.
+
+    Embedders without attention weigh a query's words by it: in a conversation the speakers' names are in every
+    question and in every passage, and tell nothing.
+    """
+    rarest = log1p((passages + 0.5) / 0.5)
+    return {
+        term: sqrt(max(log1p((max(passages, held) - held + 0.5) / (held + 0.5)) / rarest, 0.01))
+        for term, held in frequencies.items()
+    }
 
 
 def _add(counts: Counter[str], text: str, unit: int) -> int:

@@ -50,6 +50,8 @@ _LETTER = rf"[\w{_MARKS}]"
 _TOKEN = re.compile(
     rf"{_LETTER}+(?:(?:[-./@\\'’&·]|(?<=\d)[,:](?=\d)){_LETTER}+)*(?:\+\+|\#)?|[\U0001f1e6-\U0001f1ff]{{2}}|[{_SIGNS}]"
 )
+LETTERS = re.compile(rf"(?:(?!_){_LETTER})+")
+"""A run of letters, digits and their marks."""
 _UNSPACED_RUN = re.compile(rf"([{_UNSPACED}]+)")
 _NUMBER = re.compile(r"\d+(?:[-.,:/]\d+)*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
@@ -88,15 +90,20 @@ class Word:
 
 def words(text: str) -> list[Word]:
     """Return the words of a text, in order, as they are found in its language."""
-    tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text))
-    language = language_of(tokens)
-    return [_word(token, language) for token in tokens]
+    return [word for _, word in tokens(text)]
 
 
-def language_of(tokens: Iterable[str]) -> str:
+def tokens(text: str) -> list[tuple[str, Word]]:
+    """Return the words of a text beside how they are written."""
+    written = _TOKEN.findall(unicodedata.normalize("NFKC", text))
+    language = language_of(written)
+    return [(token, _word(token, language)) for token in written]
+
+
+def language_of(written: Iterable[str]) -> str:
     """Return the Latin-script language that most of the first tokens' common words belong to, or English."""
     votes: dict[str, int] = {}
-    for _, token in zip(range(_VOTERS), tokens, strict=False):
+    for _, token in zip(range(_VOTERS), written, strict=False):
         for language in _LANGUAGES.get(token.lower(), ()):
             votes[language] = votes.get(language, 0) + 1
     return max(votes, key=lambda language: (votes[language], language == "english"), default="english")
