@@ -130,7 +130,8 @@ class Connection:
         except NotDone:
             pools = await self._reach(stale=pools)
         except Lost:
-            self._check_room()
+            if isinstance(self._server, EmbeddedServer):
+                self._server.explain_end()
             raise
         return await self._in_thread(pools, command, work, replica=False)  # a replica may be what failed
 
@@ -164,31 +165,28 @@ class Connection:
 
     async def _open_pools(self) -> Pools:
         if isinstance(self._server, Address):
-            return await to_thread.run_sync(_remote_pools, self._server, self._settings, abandon_on_cancel=True)
+            return await to_thread.run_sync(
+                _remote_pools, self._server, self._settings, abandon_on_cancel=True, limiter=self._limiter
+            )
         failure = None
-        # The client library takes as long to import as the server takes to start.
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(to_thread.run_sync, _load_client)
+            nursery.start_soon(to_thread.run_sync, _load_client)  # takes as long as the server's start
             try:
                 path = await self._server.serve()
             except ZapomniError as error:  # the nursery would wrap it in a group
                 failure = error
         if failure is not None:
             raise failure
-        return await to_thread.run_sync(_local_pools, path, self._settings, abandon_on_cancel=True)
+        from zapomni.store.wire import local_pools
+
+        return local_pools(path, self._settings)
 
 
-# The client library is imported in a thread: it takes long enough to hold up a handshake.
+# The client library is imported in threads: it takes long enough to hold up a handshake.
 
 
 def _load_client() -> None:
     import zapomni.store.wire  # noqa: F401
-
-
-def _local_pools(path: str, settings: Settings) -> Pools:
-    from zapomni.store.wire import local_pools
-
-    return local_pools(path, settings)
 
 
 def _remote_pools(address: Address, settings: Settings) -> Pools:

@@ -114,7 +114,17 @@ class EmbeddedServer:
         """Raise `DatabaseError` when the disk is full, which would end the server at its next write."""
         with contextlib.suppress(FileNotFoundError):
             if shutil.disk_usage(self.directory).free < ROOM:
-                raise DatabaseError(f"the disk that holds {self.directory} is full; make room and try again")
+                raise self._full()
+
+    def explain_end(self) -> None:
+        """Raise `DatabaseError` when the log says that a full disk has ended the server."""
+        with contextlib.suppress(FileNotFoundError):
+            _, _, text = self.log_file.read_text("utf-8", "replace").rpartition("Redis is starting")
+            if "Short write" in text or "No space left" in text:
+                raise self._full()
+
+    def _full(self) -> DatabaseError:
+        return DatabaseError(f"the disk that holds {self.directory} is full; make room and try again")
 
     async def close(self) -> None:
         """Let go; the reaper does the rest."""
@@ -176,7 +186,9 @@ class EmbeddedServer:
         path = _choose_socket(self.directory)
         for stale in (Path(path), *self.directory.glob("temp-*")):  # left by a server that was killed
             stale.unlink(missing_ok=True)
-        (self.directory / reaper.ADDRESS).write_bytes(os.fsencode(path))
+        address = self.directory / reaper.ADDRESS
+        address.touch(mode=0o600)
+        address.write_bytes(os.fsencode(path))
         with contextlib.suppress(FileNotFoundError):
             if self.log_file.stat().st_size > LOG_BYTES:
                 self.log_file.replace(self.log_file.with_suffix(".log.1"))
@@ -228,7 +240,7 @@ class EmbeddedServer:
                 "the embedded database cannot load its module; it needs the system libraries libgomp1 and libssl3. "
                 f"See {self.log_file}"
             )
-        self.check_room()
+        self.explain_end()
         if final or any(sign in text for sign in FATAL_SIGNS):
             last = next((line for line in reversed(text.splitlines()) if line.strip()), "it left no word")
             raise DatabaseError(f"the store does not start: {last}; see {self.log_file}")

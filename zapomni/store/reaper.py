@@ -17,7 +17,8 @@ from pathlib import Path
 
 CLIENTS, SERVER, REAPER = "clients.lock", "server.lock", "reaper.lock"
 ADDRESS = "socket.path"  # where the server listens: its path may have had to be a short one
-ANSWER_TIMEOUT = 10.0  # a server that says nothing for so long is stuck and gets killed; the append-only file is safe
+ANSWER_TIMEOUT = 5.0  # a server that says nothing for so long is stuck and gets killed; the append-only file is safe
+GIVE_UP_TIMEOUT = 60.0  # nobody can use a store whose socket was deleted; holding up new clients helps nobody either
 COMPACTION_TIMEOUT = 60.0
 WORTHWHILE_TAIL = 1 << 20
 BASE_TO_TAIL = 32  # replaying a byte of the tail takes some thirty times as long as loading a byte of the base
@@ -38,7 +39,7 @@ def try_lock(lock: int, kind: int) -> bool:
 
 
 def compaction_pays(directory: Path) -> bool:
-    """Tell whether the next start would spend more time on the log's tail than a rewrite costs now."""
+    """Tell whether a rewrite now costs less than the tail would cost at the next start, and there is room for it."""
     base = tail = 0
     with contextlib.suppress(FileNotFoundError):  # the server may replace a file while we look
         for path in (directory / "appendonlydir").iterdir():
@@ -46,7 +47,8 @@ def compaction_pays(directory: Path) -> bool:
                 tail += path.stat().st_size
             elif path.suffix == ".rdb":
                 base += path.stat().st_size
-    return tail > WORTHWHILE_TAIL + base // BASE_TO_TAIL
+    disk = os.statvfs(directory)
+    return tail > WORTHWHILE_TAIL + base // BASE_TO_TAIL and disk.f_bavail * disk.f_frsize > 2 * (base + tail)
 
 
 def connect(directory: Path) -> socket.socket | None:
@@ -90,20 +92,17 @@ def compact(directory: Path, until: float) -> None:
 def shut_down(directory: Path) -> None:
     """End the server, by force when it does not answer, and wait until its lock is free."""
     server = open_lock(directory, SERVER)
-    connection = connect(directory)
-    if connection is not None:
-        with connection:
-            pid = peer(connection)
-            with contextlib.suppress(OSError):
-                ask(connection, b"SHUTDOWN NOSAVE NOW FORCE")
-            until = time.monotonic() + ANSWER_TIMEOUT
-            while not try_lock(server, fcntl.LOCK_EX):
-                if time.monotonic() > until:
-                    if pid:
-                        with contextlib.suppress(ProcessLookupError):
-                            os.kill(pid, signal.SIGKILL)
-                    break
-                time.sleep(0.01)
+    begin = time.monotonic()
+    # It may only just have been started by a client that was killed, and not listen yet.
+    while not try_lock(server, fcntl.LOCK_EX) and time.monotonic() < begin + GIVE_UP_TIMEOUT:
+        connection = connect(directory)
+        if connection is not None:
+            with connection, contextlib.suppress(OSError):
+                if time.monotonic() < begin + ANSWER_TIMEOUT:
+                    ask(connection, b"SHUTDOWN NOSAVE NOW FORCE")
+                elif pid := peer(connection):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
     os.close(server)
 
 

@@ -22,7 +22,7 @@ from redis.sentinel import (
 )
 
 from zapomni.errors import ConfigError, DatabaseError
-from zapomni.store.wire import Call, SinglePool, ask_hello, check_abilities, pool_options
+from zapomni.store.wire import CONNECT_TIMEOUT, Call, SinglePool, ask_hello, check_abilities, pool_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +37,12 @@ KEYLESS = frozenset({"DBSIZE", "GRAPH.CONFIG", "GRAPH.LIST", "HELLO", "INFO", "P
 def remote_pools(address: Address, settings: Settings) -> Pools:
     """Reach the first host of an address that answers, and find the rest through it."""
     options = pool_options(settings) | address.tls_options
+    quick = options | {"socket_timeout": CONNECT_TIMEOUT}  # for questions that no server has to think about
     credentials: dict[str, Any] = {"username": address.username, "password": address.password}
     failures = []
     for host, port in address.hosts:
         kind = SSLConnection if address.tls else PlainConnection
-        door = ConnectionPool(kind, host=host, port=port, **options, **(address.sentinel_credentials or credentials))
+        door = ConnectionPool(kind, host=host, port=port, **quick, **(address.sentinel_credentials or credentials))
         try:
             hello = ask_hello(door)
             mode = hello[b"mode"]
@@ -71,8 +72,8 @@ def _watched(
     service = address.service or (names[0] if len(names) == 1 else None)
     if service not in names:
         raise ConfigError(f"falkordb_url must name one service of these Sentinels: ?service={'|'.join(names)}")
-    asking = options | (address.sentinel_credentials or credentials) | ({"ssl": True} if address.tls else {})
-    sentinel = Sentinel(address.hosts, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
+    asking = options | (address.sentinel_credentials or credentials) | {"socket_timeout": CONNECT_TIMEOUT}
+    sentinel = Sentinel(address.hosts, sentinel_kwargs=asking | {"ssl": address.tls})  # type: ignore[no-untyped-call]
     kind = SentinelManagedSSLConnection if address.tls else SentinelManagedConnection
 
     def pool(*, is_master: bool) -> ConnectionPool:

@@ -84,9 +84,7 @@ def pool_options(settings: Settings) -> dict[str, Any]:
 
 def local_pools(path: str, settings: Settings) -> Pools:
     """Return the way to the embedded server."""
-    pool = ConnectionPool(UnixDomainSocketConnection, path=path, **pool_options(settings))
-    check_abilities(ask_hello(pool))
-    return SinglePool(pool)
+    return SinglePool(ConnectionPool(UnixDomainSocketConnection, path=path, **pool_options(settings)))
 
 
 def ask_hello(pool: ConnectionPool) -> dict[bytes, Any]:

@@ -1,0 +1,115 @@
+"""Real processes for the tests of the store: clients of the embedded server, and servers of every other kind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+from typing import TYPE_CHECKING
+
+import attrs
+import psutil
+import trio
+
+from zapomni.store.embedded import find_binaries
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+STARTING = 30.0  # more than any machine needs
+
+
+def processes_of(directory: Path) -> list[psutil.Process]:
+    """Return every process of ours that serves a data directory: the server, its children and the reaper."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if f"{directory}/store" in line and ("redis" in line or "reaper.py" in line):
+            found.append(process)
+    return found
+
+
+def server_of(directory: Path) -> psutil.Process:
+    """Return the one embedded server of a data directory."""
+    (server,) = (process for process in processes_of(directory) if "redis-server" in process.cmdline()[0])
+    return server
+
+
+def reaper_of(directory: Path) -> psutil.Process:
+    """Return the one reaper of a data directory."""
+    (reaper,) = (process for process in processes_of(directory) if "reaper.py" in str(process.cmdline()))
+    return reaper
+
+
+async def wait_until_gone(directory: Path, seconds: float) -> None:
+    """Wait until no process of a data directory is left; raises `trio.TooSlowError` when one stays."""
+    with trio.fail_after(seconds):
+        while processes_of(directory):  # noqa: ASYNC110  # nobody else tells of a process that is not our child
+            await trio.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@attrs.frozen
+class Server:
+    """A server on loopback that the tests started."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+
+def start_server(directory: Path, *options: str, graph: bool, sentinel: bool) -> Server:
+    directory.mkdir(parents=True, exist_ok=True)
+    binaries = find_binaries()
+    port = free_port()
+    words = [str(binaries.server)]
+    if sentinel:
+        (directory / "sentinel.conf").write_text("\n".join([f"port {port}", f"dir {directory}", *options]))
+        words += [str(directory / "sentinel.conf"), "--sentinel"]
+    else:
+        words += ["--port", str(port), "--dir", str(directory), "--save", "", *options]
+        words += ["--loadmodule", str(binaries.module)] if graph else []
+    with (directory / "log").open("wb") as log:
+        return Server(port, subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+
+
+@contextlib.asynccontextmanager
+async def open_server(
+    directory: Path, *options: str, graph: bool = True, sentinel: bool = False
+) -> AsyncIterator[Server]:
+    """Run a TCP server with options such as ``--requirepass``; it listens when this returns."""
+    server = start_server(directory, *options, graph=graph, sentinel=sentinel)
+    try:
+        with trio.fail_after(STARTING):
+            while not await _listens(server.port):
+                assert server.process.poll() is None, "the server ended; its log is beside its data"
+                await trio.sleep(0.02)
+        yield server
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+async def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        async with await trio.open_tcp_stream("127.0.0.1", port):
+            return True
+    return False
+
+
+async def ask(port: int, *words: str) -> bytes:
+    """Send one command to a server and return the first part of its raw reply."""
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        await stream.send_all(" ".join(words).encode() + b"\r\n")
+        return bytes(await stream.receive_some(65536))
