@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -13,6 +13,7 @@ from zapomni.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PARENT_POLL_SECONDS = 1.0
@@ -31,13 +32,26 @@ async def watch_signals(
         task_status.started()
         return
     with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
+        for each in ENDING_SIGNALS:
+            signal.signal(each, _only_once(signal.getsignal(each)))
         task_status.started()
         async for number in signals:
             log.info("signal_received", signal=signal.Signals(number).name)
-            for each in ENDING_SIGNALS:  # undone, like the receiver itself, when the receiver closes
-                signal.signal(each, signal.SIG_DFL)
             stop()
-            await trio.sleep_forever()
+
+
+def _only_once(receiver: Any) -> Callable[[int, FrameType | None], None]:
+    """Pass one signal on and leave the next to the system, so that it works even while the loop is held up.
+
+    The receiver puts back what was there before when it closes, and so undoes this, too.
+    """
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        for each in ENDING_SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+        receiver(number, frame)
+
+    return receive
 
 
 async def watch_parent(stop: Callable[[], None]) -> None:
