@@ -153,7 +153,7 @@ async def test_a_killed_server_is_brought_back_by_the_next_call(tmp_path: Path, 
 
 
 async def test_a_write_that_was_under_way_when_the_server_died_raises_and_is_not_repeated(tmp_path: Path) -> None:
-    slow = "UNWIND range(1, 3000000) AS x WITH count(x) AS n CREATE (:Done)"
+    slow = "UNWIND range(1, 100000) AS x UNWIND range(1, 100000) AS y WITH count(x + y) AS n CREATE (:Done)"
     async with open_connection(settings_for(tmp_path)) as connection:
         with trio.fail_after(LONG):
             await connection.ready()
