@@ -95,9 +95,9 @@ class PieceTable:
                 pieces += found
                 weights += [weight] * len(found)
         if not pieces:
-            return self.documents([text])[0]
+            return self.documents([text]).reshape(-1)
         total = np.asarray(weights, np.float32) @ self.vectors[pieces].astype(np.float32)
-        return unit(total[np.newaxis])[0]
+        return unit(total[np.newaxis]).reshape(-1)
 
     def pieces(self, word: str) -> tuple[int, ...]:
         """Return the rows of a word's pieces, written as it is or small, whichever needs fewer."""
@@ -170,9 +170,7 @@ class BundledEmbedder:
         rows = np.empty((len(texts), DIMENSION), np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = texts[start : start + _BATCH]
-            rows[start : start + _BATCH] = await trio.to_thread.run_sync(
-                table.documents, batch, limiter=self._threads
-            )
+            rows[start : start + _BATCH] = await trio.to_thread.run_sync(table.documents, batch, limiter=self._threads)
         return rows
 
     async def embed_query(self, text: str, *, importance: Mapping[str, float] | None = None) -> NDArray[np.float32]:

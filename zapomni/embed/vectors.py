@@ -18,5 +18,4 @@ def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     empty = lengths[:, 0] < 1e-12
     rows[empty, 0] = 1.0
     lengths[empty] = 1.0
-    unit_rows: NDArray[np.float32] = rows / lengths
-    return unit_rows
+    return np.divide(rows, lengths, out=rows)

@@ -24,9 +24,7 @@ october oct oktober octobre octubre ottobre outubro октябрь октябр�
 november nov novembre noviembre novembro ноябрь ноября ноябре
 december dec dezember décembre diciembre dicembre dezembro декабрь декабря декабре
 """
-_MONTHS = {
-    name: number for number, names in enumerate(_NAMES.strip().splitlines(), start=1) for name in names.split()
-}
+_MONTHS = {name: number for number, names in enumerate(_NAMES.strip().splitlines(), start=1) for name in names.split()}
 # These are also other words: they are months only beside a number or after a word that times have before them.
 _AMBIGUOUS = frozenset({"may", "march", "mars", "mai", "sep", "jun"})
 _BEFORE = r"(?:in|on|of|since|during|by|until|till|before|after|early|mid|late|last|this|next|im|en|de)"

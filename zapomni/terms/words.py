@@ -72,10 +72,10 @@ _SCRIPTS = (
 )
 _FOLDED_BLOCKS = (("\0", "\u052f"), ("\u0590", "\u06ff"), ("\u1e00", "\u1fff"))  # where a mark is an accent
 _STROKES = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
-_LANGUAGES: dict[str, tuple[str, ...]] = {}
-for _language, _words in STOP_WORDS.items():
-    for _word in _words:
-        _LANGUAGES[_word] = (*_LANGUAGES.get(_word, ()), _language)
+_LANGUAGES: dict[str, list[str]] = {}
+for _language, _common in STOP_WORDS.items():
+    for _stop in _common:
+        _LANGUAGES.setdefault(_stop, []).append(_language)
 
 
 @attrs.frozen
@@ -115,7 +115,7 @@ def _word(token: str, language: str) -> Word:
         return _plain(token.casefold(), language)
     if len(token) > _LONGEST_IDENTIFIER and not _UNSPACED_RUN.search(token):
         return Word((token[:MAX_TERM].casefold(),))
-    if len(token) == 1 or not token[0].isalnum() and len(token) == 2:
+    if len(token) == 1 or (len(token) == 2 and not token[0].isalnum()):
         return _plain(token.casefold(), language)
     if _NUMBER.fullmatch(token):
         whole = token.replace(",", "") if _THOUSANDS.fullmatch(token) else token
@@ -205,7 +205,8 @@ class _Stemmers(local):
         stemmer = self.by_language.get(language)
         if stemmer is None:
             stemmer = self.by_language[language] = Stemmer.Stemmer(language, 0)  # our own cache is before it
-        return stemmer.stemWord(word)
+        stem: str = stemmer.stemWord(word)
+        return stem
 
 
 _stemmers = _Stemmers()

@@ -1,0 +1,230 @@
+"""Embedding servers over HTTP: one request that is bounded, retried where that can help, and read with suspicion."""
+
+from __future__ import annotations
+
+import random
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import trio
+
+from zapomni.embed.vectors import unit
+from zapomni.errors import ConfigError, EmbeddingError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    import httpx
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zapomni.embed.known import Habits
+
+ATTEMPTS = 3
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 5.0
+BATCH = 64
+SHORTEST = 64  # characters; a server that refuses even these as too long has another complaint
+CLOSING = 1.0
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_TOO_LONG = ("context length", "too long", "too large", "exceed", "maximum", "max_tokens")
+
+
+class TooLong(EmbeddingError):
+    """The server refused a text for its length."""
+
+
+class Server:
+    """An HTTP server that takes and returns JSON."""
+
+    def __init__(self, url: str, timeout: float, api_key: str | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ConfigError("embedding_url must start with http:// or https:// and name a host")
+        self.place = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+        """The address as it may be shown: without a user, a password or a query."""
+        self._url = url.rstrip("/")
+        self._timeout = timeout
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        # A proxy that the environment names is not meant for this machine itself.
+        self._trust_env = parts.hostname not in _LOOPBACK
+        self._client: httpx.AsyncClient | None = None
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:
+        """Send JSON and return the status and the JSON that came back; raises `EmbeddingError`.
+
+        Tries again when the server could not be reached, was too busy or failed by itself.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            pause = min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+            try:
+                response = await self._send(path, body)
+            except _Unreachable as error:
+                if attempt == ATTEMPTS:
+                    raise EmbeddingError(
+                        f"the embedding server at {self.place} cannot be reached; is it running?"
+                    ) from error.__cause__
+            else:
+                if response.status_code != 429 and response.status_code < 500:
+                    return response.status_code, _json(response, self.place)
+                if attempt == ATTEMPTS:
+                    raise EmbeddingError(
+                        f"the embedding server at {self.place} failed with status {response.status_code}"
+                        f" {ATTEMPTS} times; look into its log"
+                    )
+                pause = max(pause, _retry_after(response))
+            await trio.sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _send(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
+        client = await self._opened()
+        import httpx
+
+        try:
+            with trio.fail_after(self._timeout):
+                return await client.post(self._url + path, json=body)
+        except (trio.TooSlowError, httpx.TimeoutException) as error:
+            raise EmbeddingError(
+                f"the embedding server at {self.place} did not answer within {self._timeout:g} s;"
+                " a longer embedding_timeout may help"
+            ) from error
+        except httpx.ConnectError as error:
+            raise _Unreachable from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise EmbeddingError(f"the embedding server at {self.place} broke off its answer") from error
+
+    async def _opened(self) -> httpx.AsyncClient:
+        if self._client is None:
+            await trio.to_thread.run_sync(import_module, "httpx")  # takes a tenth of a second
+            import httpx
+
+            if self._client is None:
+                self._client = httpx.AsyncClient(headers=self._headers, timeout=None, trust_env=self._trust_env)
+        return self._client
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            with trio.move_on_after(CLOSING, shield=True):
+                await self._client.aclose()
+
+
+class _Unreachable(Exception):
+    """No connection could be made; nothing was sent."""
+
+
+@asynccontextmanager
+async def open_server(url: str, timeout: float, api_key: str | None = None) -> AsyncIterator[Server]:
+    """Open a server without calling it yet."""
+    server = Server(url, timeout, api_key)
+    try:
+        yield server
+    finally:
+        await server.aclose()
+
+
+def _json(response: httpx.Response, place: str) -> Any:
+    try:
+        return response.json()
+    except ValueError as error:
+        raise EmbeddingError(
+            f"what answers at {place} is no embedding server: status {response.status_code}, not JSON"
+        ) from error
+
+
+def _retry_after(response: httpx.Response) -> float:
+    given = response.headers.get("retry-after", "")
+    return min(float(given), LONGEST_PAUSE) if given.isdecimal() else 0.0
+
+
+class RemoteEmbedder:
+    """An embedder whose model runs in a server; `ask` and `read` know the server's wire format."""
+
+    weight = 0.6
+
+    def __init__(
+        self,
+        server: Server,
+        name: str,
+        habits: Habits,
+        ask: Callable[[Sequence[str]], tuple[str, dict[str, Any]]],
+        read: Callable[[Any], Sequence[Sequence[float]]],
+        missing: str,
+    ) -> None:
+        self.name = name
+        self.dimension = 0
+        self.multilingual = habits.multilingual
+        self._server = server
+        self._habits = habits
+        self._ask = ask
+        self._read = read
+        self._missing = missing
+        self._checking = trio.Lock()
+
+    async def ready(self) -> None:
+        async with self._checking:
+            if not self.dimension:
+                await self._embed(["ready"])
+
+    async def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import numpy as np
+
+        await self.ready()
+        rows = np.empty((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), BATCH):
+            batch = [self._habits.document_prefix + text for text in texts[start : start + BATCH]]
+            rows[start : start + BATCH] = await self._embed(batch)
+        return rows
+
+    async def embed_query(self, text: str, *, importance: Mapping[str, float] | None = None) -> NDArray[np.float32]:
+        await self.ready()
+        return (await self._embed([self._habits.query_prefix + text])).reshape(-1)
+
+    async def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return unit rows; a text that is longer than the model's window becomes the mean of its parts."""
+        import numpy as np
+
+        try:
+            return await self._request(texts)
+        except TooLong:
+            if len(texts) == 1 and len(texts[0]) < SHORTEST:
+                raise
+        if len(texts) > 1:
+            middle = len(texts) // 2
+            return np.concatenate([await self._embed(texts[:middle]), await self._embed(texts[middle:])])
+        (text,) = texts
+        halves = await self._embed([text[: len(text) // 2], text[len(text) // 2 :]])
+        return unit(halves.mean(axis=0, keepdims=True))
+
+    async def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import numpy as np
+
+        status, answer = await self._server.post(*self._ask(texts))
+        if status == 404:
+            raise EmbeddingError(self._missing)
+        if status in {401, 403}:
+            raise EmbeddingError(
+                f"the embedding server at {self._server.place} refuses the key; check embedding_api_key"
+            )
+        if status != 200:
+            said = str(answer).lower()
+            if status in {400, 413, 422} and any(words in said for words in _TOO_LONG):
+                raise TooLong(f"the embedding server at {self._server.place} refuses a text as too long")
+            raise EmbeddingError(f"the embedding server at {self._server.place} refused with status {status}")
+        try:
+            rows = np.asarray(self._read(answer), dtype=np.float32)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise EmbeddingError(f"what answers at {self._server.place} does not send embeddings") from error
+        if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1] or not np.isfinite(rows).all():
+            raise EmbeddingError(
+                f"the embedding server at {self._server.place} sent no usable vectors: {len(texts)} were asked for"
+            )
+        if self.dimension and rows.shape[1] != self.dimension:
+            raise EmbeddingError(
+                f"the embedding server at {self._server.place} sent vectors of {rows.shape[1]} dimensions after"
+                f" {self.dimension}; is another model behind it now?"
+            )
+        self.dimension = rows.shape[1]
+        return unit(rows)
