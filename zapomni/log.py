@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
+# A library's info is our debug: httpx, for one, writes a line with the address of every request.
+LIBRARIES = {"debug": logging.DEBUG, "info": logging.WARNING, "warning": logging.WARNING, "error": logging.ERROR}
+
 _PROCESSORS: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.processors.add_log_level,
@@ -46,8 +49,24 @@ class _Forgiving(io.StringIO):
             (self._stream or sys.stderr).flush()
 
 
+class _Standard(logging.Handler):
+    """Takes the log lines of libraries over.
+
+    Their tracebacks may quote what was being handled, which may be a memory, so above debug level only the kind of
+    the error is told.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        facts: dict[str, object] = {"error_type": type(error).__name__} if error else {}
+        if error and logging.getLogger().isEnabledFor(logging.DEBUG):
+            facts["exc_info"] = error
+        get_logger(record.name).log(record.levelno, record.getMessage(), **facts)
+
+
 def configure(level: str, stream: TextIO | None = None) -> None:
-    """Send every log line of this process to a stream, stderr by default."""
+    """Send every log line of this process, those of libraries included, to a stream, stderr by default."""
+    logging.basicConfig(handlers=[_Standard()], level=LIBRARIES[level], force=True)
     structlog.configure(
         processors=_PROCESSORS,
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
@@ -19,7 +20,6 @@ from zapomni.server.requests import RequestError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
     from zapomni.server.dispatch import Dispatcher
@@ -36,13 +36,14 @@ def build_protocol(dispatcher: Dispatcher) -> Server[Any]:
 
     async def list_tools(ctx: ServerRequestContext[Any, Any], _: types.PaginatedRequestParams | None) -> Any:
         with _as_protocol_errors():
-            return await dispatcher.list_tools(request_id=ctx.request_id)
+            return types.ListToolsResult.model_validate(await dispatcher.list_tools(request_id=ctx.request_id))
 
     async def call_tool(ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> Any:
         with _as_protocol_errors():
-            return await dispatcher.call_tool(
+            answer = await dispatcher.call_tool(
                 params.name, params.arguments or {}, request_id=ctx.request_id, reporter=_reporter_of(ctx)
             )
+            return {"resultType": "complete", **answer}  # asked for since 2026-07-28; left out for those before
 
     server: Server[Any] = Server(
         "zapomni",
