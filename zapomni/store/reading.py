@@ -1,0 +1,252 @@
+"""Reading memories back: whole, as passages, as a list; every query returns scalars."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from zapomni.errors import NotFoundError, ValidationError
+from zapomni.models import Filters, Memory, MemoryPage, MemorySummary, Passage, preview_of
+from zapomni.store import facets
+from zapomni.store.cards import Card
+from zapomni.store.cypher import decode, decode_text
+from zapomni.store.postings import unpack
+from zapomni.store.values import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from zapomni.store.space import Space
+
+PAGE = 500  # chunks of one reply
+HOPS = 8  # deleted memories that are passed over on the way to a neighbour
+_CURSOR = struct.Struct(">qI")
+
+FIELDS = """
+m.id, m.first, m.count, m.length, m.version, m.metadata, m.key, m.source,
+m.created_at, m.updated_at, m.timestamp, m.deleted_at
+"""
+BY_ID = f"MATCH (m:Memory {{id: $id}}) RETURN {FIELDS}"
+BY_FIRST = f"MATCH (c:Chunk {{number: $first}})<-[:HAS_CHUNK]-(m) RETURN {FIELDS}"
+HISTORY = f"MATCH (:Memory {{id: $id}})-[:REPLACES*1..]->(m) RETURN {FIELDS} ORDER BY m.version DESC"
+TEXT = "MATCH (c:Chunk) WHERE c.number >= $start AND c.number < $stop RETURN c.start, c.text ORDER BY c.number"
+PASSAGES = f"""
+UNWIND $numbers AS number
+MATCH (c:Chunk {{number: number}})<-[:HAS_CHUNK]-(m:Memory)
+RETURN c.number, c.index, c.start, c.end, c.text, {FIELDS}
+"""
+SUMMARIES = f"""
+UNWIND $firsts AS first
+MATCH (c:Chunk {{number: first}})<-[:HAS_CHUNK]-(m:Memory)
+RETURN c.text, {FIELDS}
+"""
+TRASHED = f"""
+MATCH (m:Trash)-[:HAS_CHUNK]->(c:Chunk {{index: 0}})
+WITH m, c ORDER BY m.deleted_at DESC, m.first DESC SKIP $skip LIMIT $limit
+RETURN c.text, {FIELDS}
+"""
+BEFORE = f"""
+UNWIND $ids AS id MATCH (m:Memory {{id: id}}), path = (n:Memory)-[:NEXT*1..{HOPS}]->(m)
+RETURN id, length(path), n.first + n.count - 1
+"""
+AFTER = f"""
+UNWIND $ids AS id MATCH (m:Memory {{id: id}}), path = (m)-[:NEXT*1..{HOPS}]->(n:Memory)
+RETURN id, length(path), n.first
+"""
+LATEST = f"""
+MATCH (:Source {{name: $source}})-[:LATEST]->(l), path = (m:Memory)-[:NEXT*0..{HOPS}]->(l)
+WITH m, length(path) AS distance RETURN m.first, m.count ORDER BY distance LIMIT 1
+"""
+
+
+@attrs.frozen
+class Node:
+    """A memory's node, as the fields above return it."""
+
+    id: str
+    first: int
+    count: int
+    length: int
+    version: int
+    metadata: dict[str, Any]
+    key: str | None
+    source: str | None
+    created_at: datetime
+    updated_at: datetime | None
+    timestamp: datetime | None
+    deleted_at: datetime | None
+
+    @classmethod
+    def read(cls, row: Sequence[Any]) -> Node:
+        memory_id, first, count, length, version, metadata, key, source, *times = row
+        created, *others = (None if time is None else moment(time) for time in times)
+        assert created is not None
+        given = json.loads(decode_text(metadata))
+        return cls(
+            memory_id.decode(), first, count, length, version, given, decode(key), decode(source), created, *others
+        )
+
+    def memory(self, text: str) -> Memory:
+        return Memory(
+            id=self.id,
+            text=text,
+            metadata=self.metadata,
+            created_at=self.created_at,
+            timestamp=self.timestamp,
+            key=self.key,
+            version=self.version,
+            chunks=self.count,
+            updated_at=self.updated_at,
+            deleted_at=self.deleted_at,
+        )
+
+    def summary(self, beginning: str) -> MemorySummary:
+        return MemorySummary(
+            id=self.id,
+            preview=preview_of(beginning),
+            length=self.length,
+            metadata=self.metadata,
+            created_at=self.created_at,
+            timestamp=self.timestamp,
+            key=self.key,
+            version=self.version,
+            chunks=self.count,
+            updated_at=self.updated_at,
+            deleted_at=self.deleted_at,
+        )
+
+
+async def get(space: Space, memory_id: str, *, trashed: bool = False) -> Memory:
+    """Return a memory with its whole text; raises `NotFoundError`."""
+    card = Card.load(await space.connection.read("HGET", space.keys.cards(memory_id), memory_id))
+    if card is None or (card.deleted and not trashed):
+        raise NotFoundError(f"there is no memory {memory_id}")
+    # By its number rather than by its id: what is in the trash is no memory, but still has its first chunk.
+    rows = await space.ask(BY_FIRST, first=card.first)
+    if not rows:
+        raise NotFoundError(f"there is no memory {memory_id}")
+    return await _whole(space, Node.read(rows[0]))
+
+
+async def find(space: Space, bucket: str, name: str) -> str | None:
+    """Return the id that a key or a text's hash stands for."""
+    found: bytes | None = await space.connection.read("HGET", bucket, name)
+    return None if found is None else found.decode()
+
+
+async def history(space: Space, memory_id: str) -> tuple[Memory, ...]:
+    """Return the earlier versions of a memory, latest first."""
+    return tuple([await _whole(space, Node.read(row)) for row in await space.ask(HISTORY, id=memory_id)])
+
+
+async def _whole(space: Space, node: Node) -> Memory:
+    return node.memory(await text_of(space, node.first, node.count))
+
+
+async def text_of(space: Space, first: int, count: int) -> str:
+    """Put a text together from its chunks."""
+    pieces: list[str] = []
+    position = 0
+    for start in range(first, first + count, PAGE):
+        for begin, raw in await space.ask(TEXT, start=start, stop=min(start + PAGE, first + count)):
+            piece = decode_text(raw)[position - begin :]
+            pieces.append(piece)
+            position += len(piece)
+    return "".join(pieces)
+
+
+async def passages(space: Space, numbers: Iterable[int]) -> list[Passage]:
+    """Return the passages of these numbers, in this order; what is no part of a memory (any more) is left out."""
+    wanted = list(dict.fromkeys(map(int, numbers)))
+    if not wanted:
+        return []
+    found: dict[int, Passage] = {}
+    for number, index, start, end, text, *row in await space.ask(PASSAGES, numbers=wanted):
+        node = Node.read(row)
+        found[number] = Passage(
+            number=number,
+            memory_id=node.id,
+            index=index,
+            start=start,
+            end=end,
+            text=decode_text(text),
+            metadata=node.metadata,
+            created_at=node.created_at,
+            timestamp=node.timestamp,
+            source=node.source,
+            key=node.key,
+            version=node.version,
+            chunks=node.count,
+        )
+    return [found[number] for number in wanted if number in found]
+
+
+async def neighbours(space: Space, ids: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
+    """Return, for memories with a source, the last chunk of the one before and the first of the one after."""
+    nearest: list[dict[str, tuple[int, int]]] = [{}, {}]
+    for side, query in zip(nearest, (BEFORE, AFTER), strict=True):
+        for raw, distance, number in await space.ask(query, ids=list(ids)) if ids else []:
+            side[raw.decode()] = min(side.get(raw.decode(), (distance, number)), (distance, number))
+    before, after = ({memory_id: number for memory_id, (_, number) in side.items()} for side in nearest)
+    return {memory_id: (before.get(memory_id), after.get(memory_id)) for memory_id in ids}
+
+
+async def latest_text(space: Space, source: str, limit: int) -> str | None:
+    """Return the beginning of the latest memory of a source."""
+    for first, count in await space.ask(LATEST, source=source):
+        return (await text_of(space, first, min(count, 1 + limit // 100)))[:limit]
+    return None
+
+
+async def listing(space: Space, filters: Filters, limit: int, cursor: str | None) -> MemoryPage:
+    """Return memories, newest first; what is added meanwhile does not move the pages behind a cursor."""
+    groups = facets.groups(filters)
+    hidden, *lists = await space.connection.read_all(
+        [("GET", space.keys.hidden), *(("MGET", *map(space.keys.entry, group)) for group in groups)]
+    )
+    records = facets.select(lists, filters)
+    records = facets.visible(records, unpack(hidden, int(records["first"].max(initial=0)) + 1))
+    records = records[np.lexsort((records["first"], records["created"]))[::-1]]
+    if cursor is not None:
+        created, first = _read_cursor(cursor)
+        records = records[
+            (records["created"] < created) | ((records["created"] == created) & (records["first"] < first))
+        ]
+    page = records[:limit]
+    if not len(page):
+        return MemoryPage()
+    firsts = page["first"].tolist()
+    found: dict[int, MemorySummary] = {}
+    for text, *row in await space.ask(SUMMARIES, firsts=firsts):
+        node = Node.read(row)
+        found[node.first] = node.summary(decode_text(text))
+    last = page[-1]
+    return MemoryPage(
+        tuple(found[first] for first in firsts if first in found),
+        _write_cursor(int(last["created"]), int(last["first"])) if len(records) > limit else None,
+    )
+
+
+async def trashed(space: Space, limit: int, skip: int = 0) -> tuple[MemorySummary, ...]:
+    """Return what can be restored, last deleted first."""
+    rows = await space.ask(TRASHED, limit=limit, skip=skip)
+    return tuple(Node.read(row).summary(decode_text(text)) for text, *row in rows)
+
+
+def _write_cursor(created: int, first: int) -> str:
+    return base64.urlsafe_b64encode(_CURSOR.pack(created, first)).decode()
+
+
+def _read_cursor(cursor: str) -> tuple[int, int]:
+    try:
+        created, first = _CURSOR.unpack(base64.b64decode(cursor, altchars=b"-_", validate=True))
+    except (binascii.Error, struct.error, ValueError) as error:
+        raise ValidationError("the cursor is not one that a list returned") from error
+    return created, first

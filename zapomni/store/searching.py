@@ -1,0 +1,145 @@
+"""Searching: candidates by words and by vectors, each with every filter applied exactly.
+
+A filter becomes a set of chunks before anything is scored (see `facets`). Words are scored exactly anyway. For vectors
+a filter that leaves few chunks is answered by comparing all of them; one that leaves many by asking the vector set
+for more than is wanted, and for more again, until enough are left. So no filter starves a result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import trio
+
+from zapomni.models import Scores
+from zapomni.store import facets
+from zapomni.store.names import term_name
+from zapomni.store.postings import best, rank, unpack
+from zapomni.store.space import About
+from zapomni.store.values import check_vectors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from zapomni.models import EmbeddingModel, Filters
+    from zapomni.store.space import Space
+    from zapomni.store.wire import Command
+
+FEW = 2000  # chunks that are compared one by one rather than through the vector set's graph
+LEAST_EFFORT = 200
+LONG = 1 << 18  # bytes of posting lists that are not scored on the event loop's own thread
+NOTHING = Scores(np.empty(0, np.uint32), np.empty(0, np.float32))
+
+
+async def search_words(
+    space: Space,
+    terms: Mapping[str, float],
+    *,
+    count: int | None,
+    filters: Filters,
+    k1: float = 0.9,
+    b: float = 0.4,
+) -> Scores:
+    """Return the chunks that hold some of the terms, scored by BM25; each term counts by its weight."""
+    names = [space.keys.entry(term_name(term)).encode("utf-8", "surrogatepass") for term in terms]
+    (hidden, *lists), totals, *groups = await space.connection.read_all(
+        [
+            ("MGET", space.keys.hidden, *names),
+            ("HMGET", space.keys.counts, "chunks", "length"),
+            *_facet_commands(space, filters),
+        ]
+    )
+
+    def score() -> Scores:
+        return rank(
+            [(weight, data) for weight, data in zip(terms.values(), lists, strict=True) if data is not None],
+            documents=int(totals[0] or 0),
+            total_length=int(totals[1] or 0),
+            hidden=hidden,
+            allowed=facets.chunks(facets.select(groups, filters)) if filters else None,
+            count=count,
+            k1=k1,
+            b=b,
+        )
+
+    if sum(len(data) for data in lists if data) < LONG:
+        return score()
+    return await trio.to_thread.run_sync(score)
+
+
+async def search_vectors(
+    space: Space, vector: NDArray[np.float32], model: EmbeddingModel, *, count: int, filters: Filters
+) -> Scores:
+    """Return the chunks nearest to a vector, scored by their cosine; raises `ConfigError` for another model's."""
+    check_vectors([vector], model)
+    about_reply, hidden, *groups = await space.connection.read_all(
+        [("HGETALL", space.keys.about), ("GET", space.keys.hidden), *_facet_commands(space, filters)]
+    )
+    about = About.parse(about_reply, space.name)
+    if about.model is None or count < 1:
+        return NOTHING
+    generation = about.set_for(model)
+    allowed: NDArray[np.bool_] | None = None
+    wanted = 0
+    if filters:
+        allowed = facets.chunks(facets.select(groups, filters))
+        allowed &= ~unpack(hidden, len(allowed))[: len(allowed)]
+        wanted = int(np.count_nonzero(allowed))
+        if wanted <= FEW:
+            scores = await similarities(space, vector, model, np.flatnonzero(allowed))
+            return Scores(scores.numbers[:count], scores.values[:count])
+    flags = ~unpack(hidden, 0) if allowed is None else allowed
+    total = int(await space.connection.read("VCARD", space.keys.vectors(generation)))
+    asked = count if not wanted else count * max(total // wanted, 1) * 2
+    while True:
+        asked = min(max(asked, 1), max(total, 1))
+        command = _nearest(space.keys.vectors(generation), vector, asked)
+        reply, about_reply = await space.connection.read_all([command, ("HGETALL", space.keys.about)])
+        if generation not in About.parse(about_reply, space.name).sets:  # the sets were swapped meanwhile
+            return await search_vectors(space, vector, model, count=count, filters=filters)
+        numbers = np.array(reply[::2], dtype=np.int64)
+        values = np.array(reply[1::2], dtype=np.float32) * 2 - 1
+        inside = numbers < len(flags)
+        keep = np.where(inside, flags[np.where(inside, numbers, 0)], allowed is None) if len(flags) else inside | True
+        if np.count_nonzero(keep) >= count or asked >= total or len(numbers) < asked:
+            return Scores(numbers[keep][:count].astype(np.uint32), values[keep][:count])
+        asked *= 4
+
+
+async def similarities(
+    space: Space, vector: NDArray[np.float32], model: EmbeddingModel, numbers: Iterable[int]
+) -> Scores:
+    """Compare a vector with the chunks of these numbers, whichever of them have vectors; best first."""
+    check_vectors([vector], model)
+    wanted = [int(number) for number in numbers]
+    key = space.keys.vectors((await space.about()).set_for(model))
+    replies = await space.connection.read_all([("VEMB", key, number, "RAW") for number in wanted])
+    found = [(number, reply) for number, reply in zip(wanted, replies, strict=True) if reply is not None]
+    if not found:
+        return NOTHING
+    matrix = np.stack([stored_vector(reply) for _, reply in found])
+    values = matrix @ (vector / np.linalg.norm(vector)).astype(np.float32)
+    present = np.array([number for number, _ in found], dtype=np.intp)
+    totals = np.zeros(int(present.max()) + 1, np.float32)
+    totals[present] = values
+    return best(present, totals, None)
+
+
+def stored_vector(reply: Sequence[Any]) -> NDArray[np.float32]:
+    """Return the unit vector that an answer to VEMB RAW holds, eight bits for each dimension."""
+    _kind, data, _norm, reach = reply
+    whole = np.frombuffer(data, np.int8).astype(np.float32) * (float(reach) / 127)
+    unit: NDArray[np.float32] = whole / np.linalg.norm(whole)
+    return unit
+
+
+def _nearest(key: str, vector: NDArray[np.float32], count: int) -> Command:
+    data = vector.astype("<f4").tobytes()
+    return ("VSIM", key, "FP32", data, "WITHSCORES", "COUNT", count, "EF", max(count, LEAST_EFFORT))
+
+
+def _facet_commands(space: Space, filters: Filters) -> list[Command]:
+    return [("MGET", *map(space.keys.entry, group)) for group in facets.groups(filters)] if filters else []

@@ -1,0 +1,133 @@
+"""One workspace as the store's modules see it: where it is, what is recorded about it, who works on it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from zapomni.errors import ConfigError, DatabaseError, NotFoundError
+from zapomni.models import EmbeddingModel
+from zapomni.store.cypher import Value, render, rows
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from zapomni.store.connection import Connection, Reader
+    from zapomni.store.names import Keys
+    from zapomni.store.wire import Command
+
+SCHEMA = 1
+UPKEEP_SECONDS = 60
+UPKEEP_WAIT = 20.0
+CLEANUP_SECONDS = 5.0
+
+
+@attrs.frozen
+class About:
+    """What is recorded about a workspace, seldom changed, and watched by every write."""
+
+    schema: int
+    generation: int = 1
+    """Which vector set is searched."""
+    model: EmbeddingModel | None = None
+    """What made its vectors; None until the first comes."""
+    next_model: EmbeddingModel | None = None
+    """What the vector set of the next generation is being made by, if it is."""
+
+    @property
+    def sets(self) -> dict[int, EmbeddingModel | None]:
+        """Every vector set there is, by generation."""
+        current = {self.generation: self.model}
+        return current if self.next_model is None else {**current, self.generation + 1: self.next_model}
+
+    @classmethod
+    def parse(cls, reply: list[bytes], workspace: str) -> About:
+        """Read the record; raises `NotFoundError` when there is none, `ConfigError` when it is too new for us."""
+        record = dict(zip(reply[::2], reply[1::2], strict=True))
+        if b"schema" not in record or b"deleting" in record:
+            raise NotFoundError(f"there is no workspace {workspace!r}")
+        schema = int(record[b"schema"])
+        if schema > SCHEMA:
+            raise ConfigError(
+                f"workspace {workspace!r} was written by a newer Zapomni (schema {schema}, this one knows {SCHEMA}): "
+                "upgrade Zapomni"
+            )
+        return cls(
+            schema,
+            int(record.get(b"generation", 1)),
+            _model(record, b"model", b"dimension"),
+            _model(record, b"next_model", b"next_dimension"),
+        )
+
+    def set_for(self, model: EmbeddingModel) -> int:
+        """Return the generation that vectors of a model belong to; raises `ConfigError` when none does."""
+        for generation, known in self.sets.items():
+            if known is None or known == model:
+                return generation
+        assert self.model is not None
+        raise ConfigError(
+            f"this workspace's vectors were made by {self.model.name} ({self.model.dimension} dimensions), not by "
+            f"{model.name} ({model.dimension}): go back to that model, or run `zapomni reembed`"
+        )
+
+
+def _model(record: dict[bytes, bytes], name: bytes, dimension: bytes) -> EmbeddingModel | None:
+    return EmbeddingModel(record[name].decode(), int(record[dimension])) if name in record else None
+
+
+@attrs.frozen
+class Space:
+    """A workspace on a connection."""
+
+    connection: Connection
+    keys: Keys
+    opened: set[str] = attrs.field(factory=set)
+    """Names of the workspaces that this process has already prepared."""
+
+    @property
+    def name(self) -> str:
+        return self.keys.workspace
+
+    async def about(self) -> About:
+        return About.parse(await self.connection.read("HGETALL", self.keys.about), self.name)
+
+    def watched_about(self, reader: Reader) -> About:
+        return About.parse(reader("HGETALL", self.keys.about), self.name)
+
+    def statement(self, query: str, /, **parameters: Value) -> Command:
+        """Return a graph query that writes, as a command."""
+        return ("GRAPH.QUERY", self.keys.graph, render(query, **parameters))
+
+    async def ask(self, query: str, /, **parameters: Value) -> list[list[Any]]:
+        """Run a graph query that reads, and return its rows."""
+        return rows(await self.connection.read("GRAPH.RO_QUERY", self.keys.graph, render(query, **parameters)))
+
+    @asynccontextmanager
+    async def upkeep(self) -> AsyncIterator[None]:
+        """Be the only one that works on the workspace as a whole; ordinary writes go on meanwhile.
+
+        Raises `DatabaseError` when somebody else is at it for too long.
+        """
+        token = token_hex(8)
+        with trio.move_on_after(UPKEEP_WAIT) as scope:
+            # What is waited for happens in another process, which no event tells of.
+            while not await self.connection.write("SET", self.keys.upkeep, token, "NX", "EX", UPKEEP_SECONDS):  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        if scope.cancelled_caught:
+            raise DatabaseError(f"workspace {self.name!r} is busy with a backup or a clean-up; try again later")
+        try:
+            yield
+        finally:
+            with trio.move_on_after(CLEANUP_SECONDS, shield=True):
+                await self.connection.optimistic([self.keys.upkeep], lambda reader: self._release(reader, token))
+
+    async def keep_upkeep(self) -> None:
+        """Go on being the only one; to be called now and then by work that takes long."""
+        await self.connection.write("EXPIRE", self.keys.upkeep, UPKEEP_SECONDS)
+
+    def _release(self, reader: Reader, token: str) -> list[Command]:
+        return [("DEL", self.keys.upkeep)] if reader("GET", self.keys.upkeep) == token.encode() else []

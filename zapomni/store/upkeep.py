@@ -1,0 +1,172 @@
+"""Clearing away what nobody may see any more: drafts of writers that died, and index entries of chunks that are gone.
+
+Whatever is to go is hidden first, so that this work can be done in small steps, and be taken up again by anybody.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zapomni.store import facets, postings
+from zapomni.store.cards import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from zapomni.store.connection import Reader
+    from zapomni.store.names import Keys
+    from zapomni.store.space import About, Space
+    from zapomni.store.wire import Command
+
+STEP = 100  # chunks; other clients wait for one step at the most
+LISTS = 500  # index entries that are looked at together
+WORTH_REWRITING = 0.25
+
+DRAFTS = "MATCH (d:Draft) RETURN d.first, d.count"
+DROP_CHUNKS = "UNWIND range($start, $stop - 1) AS number MATCH (c:Chunk {number: number}) DELETE c"
+CLOSE_ROW = "MATCH (p)-[:NEXT]->(d:Draft {first: $first})-[:NEXT]->(n) CREATE (p)-[:NEXT]->(n)"
+STEP_BACK = "MATCH (s:Source)-[:LATEST]->(d:Draft {first: $first})<-[:NEXT]-(p) CREATE (s)-[:LATEST]->(p)"
+DROP_SOURCE = """
+MATCH (s:Source)-[:LATEST]->(d:Draft {first: $first})
+OPTIONAL MATCH (p)-[:NEXT]->(d)
+WITH s, p WHERE p IS NULL DELETE s
+"""
+DROP_DRAFT = "MATCH (d:Draft {first: $first}) DELETE d"
+
+
+def discard_range(keys: Keys, about: About, numbers: range) -> list[Command]:
+    """Return the commands that take chunks out of every search, and remember to clear their index entries."""
+    commands: list[Command] = [hide(keys, numbers), ("SADD", keys.garbage, f"{numbers.start}:{len(numbers)}")]
+    return commands + forget_vectors(keys, about, numbers)
+
+
+def forget_vectors(keys: Keys, about: About, numbers: range) -> list[Command]:
+    """Return the commands that take chunks out of the vector sets; those of many chunks have to follow in steps."""
+    commands: list[Command] = [
+        ("ZREMRANGEBYSCORE", keys.pending(generation), numbers.start, numbers.stop - 1) for generation in about.sets
+    ]
+    if len(numbers) <= STEP:
+        commands += remove_vectors(keys, about, numbers)
+    return commands
+
+
+def remove_vectors(keys: Keys, about: About, numbers: Iterable[int]) -> list[Command]:
+    return [("VREM", keys.vectors(generation), number) for number in numbers for generation in about.sets]
+
+
+def steps(numbers: range) -> list[range]:
+    return [numbers[begin : begin + STEP] for begin in range(0, len(numbers), STEP)]
+
+
+async def sweep(space: Space) -> int:
+    """Remove the drafts that nobody is writing any more; return how many there were."""
+    swept = 0
+    for first, count in await space.ask(DRAFTS):
+        lease = space.keys.lease(first)
+        if await space.connection.optimistic([lease], partial(_claim, lease)):
+            await drop_draft(space, range(first, first + count))
+            swept += 1
+    return swept
+
+
+def _claim(lease: str, reader: Reader) -> list[Command]:
+    return [] if reader("GET", lease) == b"writing" else [("SET", lease, "swept", "EX", 60)]
+
+
+async def drop_draft(space: Space, numbers: range) -> None:
+    """Remove a draft with everything that was written for it, but for index entries, which are garbage then."""
+    keys, about = space.keys, await space.about()
+    for step in steps(numbers):
+        chunks = space.statement(DROP_CHUNKS, start=step.start, stop=step.stop)
+        await space.connection.transaction([chunks, *remove_vectors(keys, about, step)])
+    ending = (CLOSE_ROW, STEP_BACK, DROP_SOURCE, DROP_DRAFT)
+    await space.connection.transaction(
+        [
+            *(space.statement(query, first=numbers.start) for query in ending),
+            *discard_range(keys, about, range(numbers.start, numbers.stop)),
+            ("DEL", keys.lease(numbers.start)),
+        ]
+    )
+
+
+async def collect(space: Space) -> int:
+    """Clear the index entries of chunks that are gone; return how many chunks that were.
+
+    Afterwards no word, tag or source that only they had is left in the store.
+    """
+    async with space.upkeep():
+        ranges = [_range(member) for member in await space.connection.read("SMEMBERS", space.keys.garbage)]
+        if not ranges:
+            return 0
+        gone = np.zeros(max(numbers.stop for numbers in ranges), np.bool_)
+        about = await space.about()
+        for numbers in ranges:
+            gone[numbers.start : numbers.stop] = True
+            for step in steps(numbers):
+                await space.connection.transaction(remove_vectors(space.keys, about, step))
+        cursor = b"0"
+        while True:
+            cursor, names = await space.connection.read("SSCAN", space.keys.index, cursor, "COUNT", LISTS)
+            await _clear(space, [name.decode("utf-8", "surrogatepass") for name in names], gone)
+            await space.keep_upkeep()
+            if cursor == b"0":
+                break
+        await space.connection.optimistic([space.keys.tags], lambda reader: _drop_tags(reader, space.keys))
+        done = [f"{numbers.start}:{len(numbers)}" for numbers in ranges]
+        await space.connection.write("SREM", space.keys.garbage, *done)
+        return sum(map(len, ranges))
+
+
+def _range(member: bytes) -> range:
+    first, count = map(int, member.split(b":"))
+    return range(first, first + count)
+
+
+async def _clear(space: Space, names: Sequence[str], gone: NDArray[np.bool_]) -> None:
+    if not names:
+        return
+    commands: list[Command] = []
+    lists = await space.connection.read("MGET", *(space.keys.entry(name) for name in names))
+    for name, data in zip(names, lists, strict=True):
+        if data is None:
+            continue
+        dead, size = _dead(name, data, gone)
+        if not len(dead):
+            continue
+        if len(dead) >= WORTH_REWRITING * len(data) / size:
+            await space.connection.optimistic([space.keys.entry(name)], partial(_rewrite, space.keys, name, gone))
+        else:
+            # Overwritten in place: nothing moves, so whoever appends meanwhile is not disturbed.
+            commands += (("SETRANGE", space.keys.entry(name), int(at) * size, bytes(size)) for at in dead)
+    for begin in range(0, len(commands), LISTS):
+        await space.connection.transaction(commands[begin : begin + LISTS])
+
+
+def _dead(name: str, data: bytes, gone: NDArray[np.bool_]) -> tuple[NDArray[np.intp], int]:
+    """Return the positions of the entries that are gone, and the size of an entry."""
+    record = facets.RECORD if name.startswith("f:") else postings.RECORD
+    numbers = np.frombuffer(data, record)["first" if record is facets.RECORD else "number"]
+    known = numbers < len(gone)
+    return np.flatnonzero(known & gone[np.where(known, numbers, 0)]), record.itemsize
+
+
+def _rewrite(keys: Keys, name: str, gone: NDArray[np.bool_], reader: Reader) -> list[Command]:
+    key = keys.entry(name)
+    data: bytes = reader("GET", key) or b""
+    holes = gone.copy()
+    holes[0] = True
+    dead, size = _dead(name, data, holes)
+    entries = np.frombuffer(data, np.dtype((np.void, size)))
+    rest = np.delete(entries, dead).tobytes()
+    return [("SET", key, rest)] if rest else [("DEL", key), ("SREM", keys.index, name)]
+
+
+def _drop_tags(reader: Reader, keys: Keys) -> list[Command]:
+    reply = reader("HGETALL", keys.tags)
+    unused = [tag for tag, count in zip(reply[::2], reply[1::2], strict=True) if int(count) <= 0]
+    return [("HDEL", keys.tags, *unused)] if unused else []

@@ -1,0 +1,238 @@
+"""A workspace: everything that can be done with the memories in it.
+
+This is the store's public face; each method is one line that leads to the module that does it.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from zapomni.models import Filters
+from zapomni.store import embedding, reading, searching, statistics, trash, upkeep, writing
+from zapomni.store.cards import content_hash
+from zapomni.store.schema import prepare
+from zapomni.store.space import CLEANUP_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zapomni.models import (
+        EmbeddingModel,
+        Memory,
+        MemoryPage,
+        MemoryResult,
+        MemorySummary,
+        NewChunk,
+        NewMemory,
+        Passage,
+        Scores,
+        Statistics,
+        WorkspaceInfo,
+    )
+    from zapomni.store.space import Space
+    from zapomni.store.writing import Draft
+
+EVERYTHING = Filters()
+
+
+@attrs.frozen
+class Workspace:
+    """One workspace of a store; a handle that costs nothing.
+
+    Every method raises `NotFoundError` when there is no such workspace (the default one is always there),
+    `ConfigError` when a newer Zapomni wrote it, and `DatabaseError`.
+    """
+
+    _space: Space
+
+    @property
+    def name(self) -> str:
+        return self._space.name
+
+    async def add(
+        self, memory: NewMemory, chunks: Sequence[NewChunk], *, progress: Callable[[int, int], None] | None = None
+    ) -> MemoryResult:
+        """Store a memory with its chunks; it is durable and found by the next search when this returns.
+
+        Chunks cover the text in order and may overlap. The same id again, or without a key the same text again, is
+        not written: the receipt says `duplicate` and names the first. With a key that is in use the earlier memory
+        becomes history, unless nothing changed; the receipt says `replaced` and names its id, which stays.
+        A large memory is written in batches that nobody sees before the last; `progress` hears of each
+        (chunks written, chunks in all). Cancelled, it leaves nothing.
+        """
+        await self._write()
+        return await writing.add(self._space, memory, chunks, progress=progress)
+
+    @asynccontextmanager
+    async def open_draft(self, memory: NewMemory, total: int) -> AsyncIterator[Draft]:
+        """Write a memory of `total` chunks as they are made: `append` in order, then `publish`.
+
+        What is not published at the end of the block leaves nothing.
+        """
+        await self._write()
+        draft = writing.Draft(self._space, memory, total)
+        try:
+            yield draft
+        finally:
+            with trio.move_on_after(CLEANUP_SECONDS, shield=True):
+                await draft.discard()
+
+    async def update(
+        self, memory: NewMemory, chunks: Sequence[NewChunk], *, progress: Callable[[int, int], None] | None = None
+    ) -> MemoryResult:
+        """Give the memory of this id a new text or new metadata; what it was becomes history.
+
+        The key and the time of creation stay. Raises `NotFoundError`. When nothing changed, nothing is written.
+        """
+        await self._write()
+        return await writing.add(self._space, memory, chunks, update=True, progress=progress)
+
+    async def get(self, memory_id: str, *, trashed: bool = False) -> Memory:
+        """Return a memory, and with `trashed` also a deleted one; raises `NotFoundError`."""
+        await prepare(self._space)
+        return await reading.get(self._space, memory_id, trashed=trashed)
+
+    async def find_key(self, key: str) -> str | None:
+        """Return the id of the memory that has a key."""
+        return await reading.find(self._space, self._space.keys.names(key), key)
+
+    async def find_text(self, text: str) -> str | None:
+        """Return the id of the memory that has exactly this text."""
+        text = content_hash(text)
+        return await reading.find(self._space, self._space.keys.hashes(text), text)
+
+    async def history(self, memory_id: str) -> tuple[Memory, ...]:
+        """Return what a memory was before it was updated or replaced, latest first; raises `NotFoundError`."""
+        await prepare(self._space)
+        return await reading.history(self._space, memory_id)
+
+    async def delete(self, memory_id: str, *, now: datetime) -> None:
+        """Take a memory out of every search and list; it can be restored until it is purged.
+
+        Raises `NotFoundError`.
+        """
+        await self._write()
+        await trash.delete(self._space, memory_id, now)
+
+    async def restore(self, memory_id: str) -> None:
+        """Bring a deleted memory back; its vectors are `pending` and have to be made again.
+
+        Raises `NotFoundError` when it was purged, `ValidationError` when its key belongs to another memory by now.
+        """
+        await self._write()
+        await trash.restore(self._space, memory_id)
+
+    async def trashed(self, *, limit: int = 50, skip: int = 0) -> tuple[MemorySummary, ...]:
+        """Return the deleted memories, last deleted first."""
+        await prepare(self._space)
+        return await reading.trashed(self._space, limit, skip)
+
+    async def purge(self, *, before: datetime) -> int:
+        """Remove for good what was deleted before a moment, and whatever else is to be cleared away.
+
+        Returns the number of memories; nothing of them is left in the store.
+        """
+        await self._write()
+        return await trash.purge(self._space, before)
+
+    async def list(self, *, filters: Filters = EVERYTHING, limit: int = 50, cursor: str | None = None) -> MemoryPage:
+        """Return memories, last stored first; raises `ValidationError` for a cursor that is none."""
+        await prepare(self._space)
+        return await reading.listing(self._space, filters, limit, cursor)
+
+    async def search_words(
+        self,
+        terms: Mapping[str, float],
+        *,
+        count: int | None,
+        filters: Filters = EVERYTHING,
+        k1: float = 0.9,
+        b: float = 0.4,
+    ) -> Scores:
+        """Return the best chunks (all, when `count` is None) by BM25 of terms with weights."""
+        await prepare(self._space)
+        return await searching.search_words(self._space, terms, count=count, filters=filters, k1=k1, b=b)
+
+    async def search_vectors(
+        self, vector: NDArray[np.float32], model: EmbeddingModel, *, count: int, filters: Filters = EVERYTHING
+    ) -> Scores:
+        """Return the chunks nearest to a vector by cosine; raises `ConfigError` when another model made theirs."""
+        await prepare(self._space)
+        return await searching.search_vectors(self._space, vector, model, count=count, filters=filters)
+
+    async def similarities(self, vector: NDArray[np.float32], model: EmbeddingModel, numbers: Iterable[int]) -> Scores:
+        """Return the cosines of given chunks, best first, as far as they have vectors."""
+        await prepare(self._space)
+        return await searching.similarities(self._space, vector, model, numbers)
+
+    async def passages(self, numbers: Iterable[int]) -> tuple[Passage, ...]:
+        """Return chunks by number with their memories' data, in the order given; what is gone is left out."""
+        await prepare(self._space)
+        return tuple(await reading.passages(self._space, numbers))
+
+    async def neighbours(self, memory_ids: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
+        """Return for each memory the last chunk of the memory before it, and the first of the one after it.
+
+        Before and after are by arrival, within the same source.
+        """
+        await prepare(self._space)
+        return await reading.neighbours(self._space, memory_ids)
+
+    async def latest_text(self, source: str, *, limit: int = 1000) -> str | None:
+        """Return the beginning of the text that came last from a source."""
+        await prepare(self._space)
+        return await reading.latest_text(self._space, source, limit)
+
+    async def tags(self) -> dict[str, int]:
+        """Return every tag in use, and how many memories have it."""
+        return await statistics.tags(self._space)
+
+    async def info(self) -> WorkspaceInfo:
+        """Return how much is in the workspace."""
+        await prepare(self._space)
+        return await statistics.info(self._space)
+
+    async def statistics(self) -> Statistics:
+        """Return what is in the workspace and what it costs."""
+        await prepare(self._space)
+        return await statistics.statistics(self._space)
+
+    async def model(self) -> EmbeddingModel | None:
+        """Return what made the vectors that are searched; None while there are none."""
+        await prepare(self._space)
+        return (await self._space.about()).model
+
+    async def pending(self, model: EmbeddingModel, *, limit: int = 100, after: int = 0) -> tuple[Passage, ...]:
+        """Return the next passages that have no vector of a model yet; `after` is the last number seen."""
+        await prepare(self._space)
+        return tuple(await embedding.pending(self._space, model, limit, after))
+
+    async def add_vectors(self, model: EmbeddingModel, vectors: Mapping[int, NDArray[np.float32]]) -> int:
+        """Give chunks, by number, the vectors they lack; return how many were still lacking. At most about 100."""
+        await self._write()
+        return await embedding.add_vectors(self._space, model, vectors)
+
+    async def begin_reembedding(self, model: EmbeddingModel) -> int:
+        """Start, or go on, making vectors of another model; return how many are lacking.
+
+        Fill them with `pending` and `add_vectors`, then `finish_reembedding`. Searches use the old ones until then.
+        """
+        await self._write()
+        return await embedding.begin(self._space, model)
+
+    async def finish_reembedding(self, model: EmbeddingModel) -> bool:
+        """Search by the new vectors from now on; False, and nothing done, while some are lacking."""
+        await self._write()
+        return await embedding.finish(self._space, model)
+
+    async def _write(self) -> None:
+        if await prepare(self._space):
+            await upkeep.sweep(self._space)

@@ -1,0 +1,382 @@
+"""Writing memories.
+
+A memory becomes visible in one transaction with everything that finds it. A small one is written in that transaction;
+a large one as a draft before it, in batches that leave other clients room: its chunks are hidden, its node is no
+memory yet, and a lease says that somebody is writing. The draft of a writer that died is swept later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from zapomni.errors import DatabaseError, NotFoundError, ValidationError
+from zapomni.models import MemoryResult, preview_of
+from zapomni.store import facets, postings
+from zapomni.store.cards import CLEAR, Card, content_hash, count_in, forget_hash, hide, put_card, read_card
+from zapomni.store.names import digest, term_name
+from zapomni.store.space import CLEANUP_SECONDS
+from zapomni.store.upkeep import STEP, discard_range, drop_draft, remove_vectors, steps
+from zapomni.store.values import MOST_CHUNKS, check_chunks, check_memory, micros, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zapomni.models import NewChunk, NewMemory
+    from zapomni.store.connection import Reader
+    from zapomni.store.space import About, Space
+    from zapomni.store.wire import Command
+
+BATCH = 100  # chunks; more at once would keep other clients waiting
+LEASE_SECONDS = 120
+
+BEGIN = "CREATE (:Draft {first: $first, count: $count})"
+APPEND = """
+MATCH (d:Draft {first: $first})
+UNWIND range(0, size($texts) - 1) AS i
+CREATE (d)-[:HAS_CHUNK]->
+       (:Chunk {number: $number + i, index: $index + i, start: $starts[i], end: $ends[i], text: $texts[i]})
+"""
+REPLACE = """
+MATCH (o:Memory {id: $id}), (d:Draft {first: $first})
+CREATE (d)-[:REPLACES]->(o)
+SET o:Version REMOVE o:Memory
+"""
+PUBLISH = """
+MATCH (d:Draft {first: $first})
+SET d:Memory, d.id = $id, d.key = $key, d.version = $version, d.metadata = $metadata, d.tags = $tags,
+    d.source = $source, d.created_at = $created, d.updated_at = $updated, d.timestamp = $timestamp,
+    d.hash = $hash, d.fingerprint = $fingerprint, d.length = $length, d.words = $words
+REMOVE d:Draft
+"""
+# Memories of one source stand in a row. A new version takes the place of the old one; everything else goes to the end.
+TAKE_PLACE = (
+    "MATCH (m:Memory {id: $id})-[:REPLACES]->(o), (p)-[r:NEXT]->(o) DELETE r CREATE (p)-[:NEXT]->(m)",
+    "MATCH (m:Memory {id: $id})-[:REPLACES]->(o), (o)-[r:NEXT]->(n) DELETE r CREATE (m)-[:NEXT]->(n)",
+    "MATCH (m:Memory {id: $id})-[:REPLACES]->(o), (s)-[r:LATEST]->(o) DELETE r CREATE (s)-[:LATEST]->(m)",
+)
+GO_LAST = """
+MATCH (m:Memory {id: $id})
+MERGE (s:Source {name: $source})
+WITH m, s OPTIONAL MATCH (s)-[l:LATEST]->(p)
+DELETE l CREATE (s)-[:LATEST]->(m)
+WITH m, p WHERE p IS NOT NULL CREATE (p)-[:NEXT]->(m)
+"""
+
+
+@attrs.frozen
+class Outcome:
+    """What a write comes to, in view of what is there already."""
+
+    memory_id: str
+    old: Card | None = None
+    """The version that becomes history."""
+    same: bool = False
+    """Nothing is to be written."""
+
+
+class Draft:
+    """A memory on its way in: `append` its chunks in order, then `publish`.
+
+    Nobody sees anything of it before. Between two calls at most two minutes may pass.
+    """
+
+    def __init__(self, space: Space, memory: NewMemory, total: int, *, update: bool = False) -> None:
+        check_memory(memory)
+        if not 1 <= total <= MOST_CHUNKS:
+            raise ValidationError(f"a memory has 1 to {MOST_CHUNKS:,} passages")
+        self._space = space
+        self._memory = memory
+        self._metadata = to_json(memory.metadata)
+        self._total = total
+        self._update = update
+        self._first = 0
+        self._written = 0
+        self._end = 0
+        self._words = 0
+        self._begun = False
+        self._about: About | None = None
+        self._sets: frozenset[int] = frozenset()
+
+    async def append(self, chunks: Sequence[NewChunk]) -> None:
+        """Write some chunks as a batch of their own; raises `ValidationError`, `ConfigError`, `DatabaseError`."""
+        self._check(chunks)
+        await self._allocate()
+        await self._space.connection.optimistic(
+            [self._space.keys.about, self._lease], lambda reader: self._batch(reader, chunks, hidden=True)
+        )
+        self._begun = True
+        assert self._about is not None
+        self._sets = frozenset(self._about.sets)
+        self._advance(chunks)
+
+    async def publish(self, rest: Sequence[NewChunk] = ()) -> MemoryResult:
+        """Write the rest of the chunks and make the memory visible; it is durable when this returns."""
+        end = self._check(rest)
+        if self._written + len(rest) != self._total or end < len(self._memory.text):
+            raise ValidationError("the passages do not cover the whole text")
+        await self._allocate()
+        outcome: Outcome | None = None
+
+        def attempt(reader: Reader) -> list[Command]:
+            nonlocal outcome
+            about = self._space.watched_about(reader)
+            outcome = self._decide(reader)
+            if outcome.same:
+                return []
+            batch = self._batch(reader, rest, hidden=False, about=about)
+            return [*batch, *self._publication(reader, about, outcome, self._words + sum(c.length for c in rest))]
+
+        await self._space.connection.optimistic(self._watched(), attempt)
+        assert outcome is not None
+        if outcome.same:
+            await self.discard()
+        self._begun = False
+        if outcome.old is not None and not outcome.same and self._about is not None:
+            for step in steps(outcome.old.numbers) if outcome.old.count > STEP else ():
+                await self._space.connection.transaction(remove_vectors(self._space.keys, self._about, step))
+        replaced = outcome.old is not None and not outcome.same
+        return MemoryResult(
+            outcome.memory_id, self._total, preview_of(self._memory.text), duplicate=outcome.same, replaced=replaced
+        )
+
+    async def discard(self) -> None:
+        """Leave nothing behind; after `publish` it does nothing."""
+        if self._begun:
+            self._begun = False
+            await drop_draft(self._space, self._numbers)
+
+    async def seen(self) -> MemoryResult | None:
+        """Return the receipt at once when nothing would be written; others may still come first later."""
+        outcome: Outcome | None = None
+
+        def attempt(reader: Reader) -> list[Command]:
+            nonlocal outcome
+            self._space.watched_about(reader)
+            outcome = self._decide(reader)
+            return []
+
+        await self._space.connection.optimistic(self._watched(), attempt)
+        assert outcome is not None
+        if not outcome.same:
+            return None
+        return MemoryResult(outcome.memory_id, self._total, preview_of(self._memory.text), duplicate=True)
+
+    @property
+    def _numbers(self) -> range:
+        return range(self._first, self._first + self._total)
+
+    @property
+    def _lease(self) -> str:
+        return self._space.keys.lease(self._first)
+
+    def _check(self, chunks: Sequence[NewChunk]) -> int:
+        if self._written + len(chunks) > self._total:
+            raise ValidationError("there are more passages than announced")
+        return check_chunks(self._memory, chunks, self._end)
+
+    def _advance(self, chunks: Sequence[NewChunk]) -> None:
+        self._written += len(chunks)
+        self._end = chunks[-1].end if chunks else self._end
+        self._words += sum(chunk.length for chunk in chunks)
+
+    async def _allocate(self) -> None:
+        """Take numbers for all chunks at once, so that they follow each other."""
+        if not self._first:
+            last = await self._space.connection.write("HINCRBY", self._space.keys.counts, "next", self._total)
+            self._first = last - self._total + 1
+
+    def _batch(
+        self, reader: Reader, chunks: Sequence[NewChunk], *, hidden: bool, about: About | None = None
+    ) -> list[Command]:
+        space, keys, number = self._space, self._space.keys, self._first + self._written
+        self._about = about = about or space.watched_about(reader)
+        commands: list[Command] = []
+        if not self._begun:
+            commands.append(space.statement(BEGIN, first=self._first, count=self._total))
+            if hidden:
+                commands.append(hide(keys, self._numbers))
+        elif reader("GET", self._lease) != b"writing":
+            raise DatabaseError("writing took so long that the draft was given up")
+        if hidden:
+            commands.append(("SET", self._lease, "writing", "EX", LEASE_SECONDS))
+        if self._begun:  # a vector set that has come since the last batch lacks all of the draft
+            commands += (
+                lack(keys.pending(generation), range(self._first, number))
+                for generation in about.sets
+                if generation not in self._sets
+            )
+        if not chunks:
+            return commands
+        commands.append(
+            space.statement(
+                APPEND,
+                first=self._first,
+                number=number,
+                index=self._written,
+                starts=[chunk.start for chunk in chunks],
+                ends=[chunk.end for chunk in chunks],
+                texts=[self._memory.text[chunk.start : chunk.end] for chunk in chunks],
+            )
+        )
+        commands += vector_commands(space, about, self._memory, [(number + i, chunk) for i, chunk in enumerate(chunks)])
+        gains = postings.encode((number + i, chunk.terms, chunk.length) for i, chunk in enumerate(chunks))
+        names = {term: term_name(term) for term in gains}
+        commands += (("APPEND", keys.entry(names[term]), bytes(gain)) for term, gain in gains.items())
+        if names:
+            commands.append(("SADD", keys.index, *names.values()))
+        return commands
+
+    def _watched(self) -> list[str]:
+        memory, keys = self._memory, self._space.keys
+        by = keys.names(memory.key) if memory.key is not None else keys.hashes(content_hash(memory.text))
+        return [keys.about, keys.cards(memory.id), by, self._lease]
+
+    def _decide(self, reader: Reader) -> Outcome:
+        """Find out what this write comes to; everything read here is watched."""
+        memory, keys = self._memory, self._space.keys
+        own = read_card(reader, keys, memory.id)
+        if self._update:
+            if own is None or own.deleted:
+                raise NotFoundError(f"there is no memory {memory.id}")
+            return Outcome(memory.id, own, same=own.fingerprint == self._fingerprint(own.key))
+        if own is not None and own.deleted:
+            raise ValidationError(f"memory {memory.id} is in the trash: restore it, or use another id")
+        if own is not None:
+            return Outcome(memory.id, same=True)
+        if memory.key is None:
+            text = content_hash(memory.text)
+            found = reader("HGET", keys.hashes(text), text)
+            return Outcome(memory.id) if found is None else Outcome(found.decode(), same=True)
+        # The key decides what a memory is; the same text under another key is another memory.
+        found = reader("HGET", keys.names(memory.key), memory.key)
+        if found is None:
+            return Outcome(memory.id)
+        old = read_card(reader, keys, found.decode())
+        assert old is not None, "a key belongs to a memory"
+        return Outcome(found.decode(), old, same=old.fingerprint == self._fingerprint(memory.key))
+
+    def _fingerprint(self, key: str | None) -> str:
+        memory = self._memory
+        timestamp = "" if memory.timestamp is None else str(micros(memory.timestamp))
+        return digest(memory.text, self._metadata, timestamp, memory.source or "", key or "", *memory.tags)
+
+    def _publication(self, reader: Reader, about: About, outcome: Outcome, words: int) -> list[Command]:
+        space, keys, memory, old = self._space, self._space.keys, self._memory, outcome.old
+        key = memory.key if old is None else old.key
+        now = micros(memory.created_at)
+        card = Card(
+            first=self._first,
+            count=self._total,
+            length=words,
+            version=1 if old is None else old.version + 1,
+            hash=content_hash(memory.text),
+            fingerprint=self._fingerprint(key),
+            created=now if old is None else old.created,
+            tags=tuple(dict.fromkeys(memory.tags)),
+            source=memory.source,
+            key=key,
+        )
+        timestamp = None if memory.timestamp is None else micros(memory.timestamp)
+        commands: list[Command] = []
+        if old is not None:
+            commands.append(space.statement(REPLACE, id=outcome.memory_id, first=self._first))
+        commands.append(
+            space.statement(
+                PUBLISH,
+                first=self._first,
+                id=outcome.memory_id,
+                key=key,
+                version=card.version,
+                metadata=self._metadata,
+                tags=to_json({"tags": list(card.tags)}),
+                source=memory.source,
+                created=card.created,
+                updated=None if old is None else now,
+                timestamp=timestamp,
+                hash=card.hash,
+                fingerprint=card.fingerprint,
+                length=len(memory.text),
+                words=words,
+            )
+        )
+        if old is not None and old.source == memory.source:
+            commands += (space.statement(query, id=outcome.memory_id) for query in TAKE_PLACE)
+        elif memory.source is not None:
+            commands.append(space.statement(GO_LAST, id=outcome.memory_id, source=memory.source))
+        if old is not None:
+            commands += count_in(keys, old, -1)
+            commands += forget_hash(reader, keys, outcome.memory_id, old)
+            commands += discard_range(keys, about, old.numbers)
+        names = facets.names(card.tags, memory.source, memory.metadata)
+        record = facets.encode(card.first, card.count, now if timestamp is None else timestamp, card.created)
+        commands += (("APPEND", keys.entry(name), record) for name in names)
+        commands.append(("SADD", keys.index, *names))
+        commands += put_card(keys, outcome.memory_id, card)
+        commands.append(("HSETNX", keys.hashes(card.hash), card.hash, outcome.memory_id))
+        commands += count_in(keys, card, 1)
+        if self._begun:
+            commands += [hide(keys, card.numbers, CLEAR), ("DEL", self._lease)]
+        return commands
+
+
+def vector_commands(
+    space: Space, about: About, memory: NewMemory, numbered: Sequence[tuple[int, NewChunk]]
+) -> list[Command]:
+    """Return the commands that put vectors into their set, and note which are missing in which set."""
+    keys = space.keys
+    commands: list[Command] = []
+    own = None if memory.model is None else about.set_for(memory.model)
+    if own is not None and memory.model is not None and about.sets[own] is None:
+        model = memory.model
+        commands.append(("HSET", keys.about, "model", model.name, "dimension", model.dimension))
+    for generation in about.sets:
+        missing = [number for number, chunk in numbered if generation != own or chunk.vector is None]
+        if missing:
+            commands.append(lack(keys.pending(generation), missing))
+    if own is not None:
+        commands += (
+            add_vector(keys.vectors(own), number, chunk.vector)
+            for number, chunk in numbered
+            if chunk.vector is not None
+        )
+    return commands
+
+
+def lack(key: str, numbers: Iterable[int]) -> Command:
+    """Return the command that notes which chunks have no vector."""
+    return ("ZADD", key, *(word for number in numbers for word in (number, number)))
+
+
+def add_vector(key: str, number: int, vector: NDArray[np.float32]) -> Command:
+    return ("VADD", key, "FP32", vector.astype("<f4").tobytes(), number, "Q8", "EF", 200, "M", 16)
+
+
+async def add(
+    space: Space,
+    memory: NewMemory,
+    chunks: Sequence[NewChunk],
+    *,
+    update: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> MemoryResult:
+    """Store a memory, in batches where it is large; cancelled, it leaves nothing."""
+    draft = Draft(space, memory, len(chunks), update=update)
+    if len(chunks) <= BATCH:
+        return await draft.publish(chunks)
+    if (receipt := await draft.seen()) is not None:
+        return receipt
+    try:
+        for begin in range(0, len(chunks) - BATCH, BATCH):
+            await draft.append(chunks[begin : begin + BATCH])
+            if progress is not None:
+                progress(begin + BATCH, len(chunks))
+        return await draft.publish(chunks[(len(chunks) - 1) // BATCH * BATCH :])
+    finally:
+        with trio.move_on_after(CLEANUP_SECONDS, shield=True):
+            await draft.discard()
