@@ -33,12 +33,12 @@ _SWITCH = {
 
 def _positive(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
     if not value > 0:
-        raise ConfigError(f"{field.name} must be greater than 0, not {value:g}")
+        raise ConfigError(f"{field.name} must be greater than 0, not {value}")
 
 
 def _not_negative(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
     if not value >= 0:
-        raise ConfigError(f"{field.name} must be 0 or greater, not {value:g}")
+        raise ConfigError(f"{field.name} must be 0 or greater, not {value}")
 
 
 def _data_dir() -> Path:
@@ -59,8 +59,8 @@ def _option(
 ) -> Any:
     metadata = {"help": help, "secret": secret}
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # attrs types Factory as a function
-        return attrs.field(factory=default.factory, validator=check, metadata=metadata)
-    return attrs.field(default=default, validator=check, metadata=metadata)
+        return attrs.field(factory=default.factory, validator=check, repr=not secret, metadata=metadata)
+    return attrs.field(default=default, validator=check, repr=not secret, metadata=metadata)
 
 
 @attrs.frozen(kw_only=True)
@@ -169,7 +169,7 @@ def _convert(raw: object, field: "attrs.Attribute[Any]", where: str) -> object:
         if wanted is str and not isinstance(raw, str):
             raise ValueError
         return wanted(raw) if isinstance(raw, str) or wanted is float or isinstance(raw, wanted) else _refuse()
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, OverflowError) as error:
         kind = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(wanted, "a path")
         shown = "" if field.metadata["secret"] else f"; it is {raw!r}"
         raise ConfigError(f"{where} must be {kind}{shown}") from error
