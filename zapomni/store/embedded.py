@@ -106,6 +106,8 @@ class EmbeddedServer:
             raise DatabaseError(
                 f"the store did not get ready within {READY_DEADLINE:g} s; see {self.log_file}"
             ) from None
+        except OSError as error:
+            raise DatabaseError(f"the store cannot be started: {error}") from error
         except (ConfigError, DatabaseError) as error:
             self._failure = trio.current_time(), error
             raise
@@ -160,6 +162,7 @@ class EmbeddedServer:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            check=False,  # one that was killed at once is replaced when we go
             start_new_session=True,
             cwd="/",
             env=_environment(),

@@ -1,0 +1,92 @@
+"""Acknowledged is durable: many processes write while the server, the reaper and the writers are killed at random."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+import trio
+
+from tests.servers import processes_of, wait_until_gone
+from tests.store_writer import GRAPH, VECTORS
+from zapomni.config import Settings
+from zapomni.store.connection import open_connection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONG = 300.0
+
+
+async def survive(directory: Path, *, writers: int, writes: int, chance: random.Random) -> tuple[int, int]:
+    """Let writers write and kill what there is; return how many writes were acknowledged, and the number of kills."""
+    acknowledged = directory / "acknowledged"
+    kills = 0
+    with trio.fail_after(LONG), acknowledged.open("ab") as output:
+        words = [sys.executable, "-m", "tests.store_writer", str(directory)]
+        processes = [
+            await trio.lowlevel.open_process(
+                [*words, f"w{number}", str(writes)], stdout=output, stdin=subprocess.DEVNULL
+            )
+            for number in range(writers)
+        ]
+        try:
+            while any(process.poll() is None for process in processes):
+                await trio.sleep(chance.uniform(0.02, 0.25))
+                servers = [process for process in processes_of(directory) if is_listening(process)]
+                assert len(servers) <= 1
+                mortal = [process for process in processes[: writers // 2] if process.poll() is None]
+                (victims,) = chance.choices([servers, reapers_of(directory), mortal], [6, 2, 1])
+                if victims:
+                    chance.choice(victims).kill()
+                    kills += 1
+        finally:
+            for process in processes:
+                process.kill()
+                await process.wait()
+        assert {process.returncode for process in processes} <= {0, -signal.SIGKILL}, "a writer failed"
+        told = set(acknowledged.read_text().split())
+        async with open_connection(Settings(data_dir=directory, store_linger=0.3)) as connection:
+            reply = await connection.read("GRAPH.RO_QUERY", GRAPH, "MATCH (m:Memory) RETURN m.id")
+            nodes = [row[0].decode() for row in reply[1]]
+            vectors = {name.decode() for name in await connection.read("VRANGE", VECTORS, "-", "+", -1)}
+    assert told <= set(nodes), "an acknowledged write is lost"
+    assert len(nodes) == len(set(nodes)), "a write was repeated"
+    assert set(nodes) == vectors, "a write is half there"
+    assert told
+    await wait_until_gone(directory, 5)
+    return len(told), kills
+
+
+def is_listening(process: psutil.Process) -> bool:
+    try:
+        return "unixsocket:" in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def reapers_of(directory: Path) -> list[psutil.Process]:
+    found = []
+    for process in processes_of(directory):
+        try:
+            if "reaper.py" in " ".join(process.cmdline()):
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+async def test_no_acknowledged_write_is_lost_whatever_is_killed(tmp_path: Path) -> None:
+    await survive(tmp_path, writers=4, writes=100, chance=random.Random(1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(50))
+async def test_no_acknowledged_write_is_lost_in_many_rounds(tmp_path: Path, seed: int) -> None:
+    told, kills = await survive(tmp_path, writers=8, writes=200, chance=random.Random(seed))
+    print(f"{told} acknowledged, {kills} kills")
