@@ -32,7 +32,8 @@ _PROCESSORS: list[Processor] = [
 class _Forgiving(io.StringIO):
     """A stream that loses lines rather than requests.
 
-    A client may close stderr, or not read it; and where it shares a descriptor with stdout, that one is non-blocking.
+    A client may start a process without stderr, close it, or not read it; and where it shares a descriptor with
+    stdout, that one is non-blocking.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -41,12 +42,14 @@ class _Forgiving(io.StringIO):
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError, ValueError):
-            (self._stream or sys.stderr).write(text)
+            if stream := self._stream or sys.stderr:
+                stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         with contextlib.suppress(OSError, ValueError):
-            (self._stream or sys.stderr).flush()
+            if stream := self._stream or sys.stderr:
+                stream.flush()
 
 
 class _Standard(logging.Handler):
