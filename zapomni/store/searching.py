@@ -15,7 +15,7 @@ import trio
 from zapomni.models import Scores
 from zapomni.store import facets
 from zapomni.store.names import term_name
-from zapomni.store.postings import best, rank, unpack
+from zapomni.store.postings import RECORD, best, rank, unpack
 from zapomni.store.space import About
 from zapomni.store.values import check_vectors
 
@@ -68,6 +68,16 @@ async def search_words(
     if sum(len(data) for data in lists if data) < LONG:
         return score()
     return await trio.to_thread.run_sync(score)
+
+
+async def frequencies(space: Space, terms: Iterable[str]) -> tuple[dict[str, int], int]:
+    """Return how many chunks hold each term, and how many there are; those on their way in or out count, too."""
+    names = list(terms)
+    keys = [space.keys.entry(term_name(term)).encode("utf-8", "surrogatepass") for term in names]
+    total, *sizes = await space.connection.read_all(
+        [("HGET", space.keys.counts, "chunks"), *(("STRLEN", key) for key in keys)]
+    )
+    return {term: size // RECORD.itemsize for term, size in zip(names, sizes, strict=True)}, int(total or 0)
 
 
 async def search_vectors(

@@ -161,6 +161,11 @@ class Workspace:
         await prepare(self._space)
         return await searching.search_words(self._space, terms, count=count, filters=filters, k1=k1, b=b)
 
+    async def frequencies(self, terms: Iterable[str]) -> tuple[dict[str, int], int]:
+        """Return how many chunks hold each of the terms, and how many chunks there are."""
+        await prepare(self._space)
+        return await searching.frequencies(self._space, terms)
+
     async def search_vectors(
         self, vector: NDArray[np.float32], model: EmbeddingModel, *, count: int, filters: Filters = EVERYTHING
     ) -> Scores:
