@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 AT_ANY_SPEED = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 MOMENTS = st.datetimes(
-    min_value=datetime(1970, 1, 2),  # noqa: DTZ001  # hypothesis wants bounds without a zone
+    min_value=datetime(1970, 1, 2),  # hypothesis wants bounds without a zone
     timezones=st.just(UTC) | st.just(timezone(timedelta(hours=5, minutes=45))),
-    max_value=datetime(9998, 1, 1),  # noqa: DTZ001
+    max_value=datetime(9998, 1, 1),
 )
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 TEXTS = WORDS.filter(str.strip) | st.sampled_from(
-    ["---\nx: 1\n---\n", "\u2028\x85\x0b", "a\r\nb\n\n", "\ufeffx", "\n a"]
+    ["---\nx: 1\n---\n", "\u2028x\x85\x0b", "a\r\nb\n\n", "\ufeffx", "\n a"]
 )
 METADATA = st.dictionaries(
     WORDS,
@@ -165,7 +165,7 @@ def test_a_line_without_end_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_moment_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="time zone"):
-        jsonl.encode(Record(text="a", created_at=datetime(2026, 1, 1)))  # noqa: DTZ001  # this is what is wrong
+        jsonl.encode(Record(text="a", created_at=datetime(2026, 1, 1)))  # this is what is wrong
 
 
 def peak_of_reading(path: Path, records: int) -> int:
@@ -209,15 +209,9 @@ def without_history(record: Record) -> Record:
 def test_a_markdown_file_comes_back_equal_but_for_its_history(record: Record) -> None:
     record = without_history(record)
     content = markdown.encode(record)
-    again = from_markdown(content)
+    again = markdown.decode(content.decode())
     assert again == record
     assert markdown.encode(again) == content
-
-
-def from_markdown(content: bytes) -> Record:
-    parts = markdown.frontmatter.split(content.decode())
-    assert parts is not None
-    return markdown._record(*parts, "")
 
 
 def test_a_markdown_file_reads_well() -> None:
@@ -232,7 +226,7 @@ def test_a_markdown_file_reads_well() -> None:
         '---\nzapomni: 1\nid: "1f"\nworkspace: "work"\nversion: 1\ncreated_at: "2026-11-18T08:00:00.000000Z"\n'
         'metadata:\n  "place of birth": {"city": "Київ"}\n  tags: ["tea", "Київ"]\n---\n\nTea is ready.\n'
     )
-    assert markdown.file_name(record) == Path("work", "tea-is-ready-1e1ff59c1b5ad4e5.md")
+    assert markdown.file_name(record) == Path("work", "tea-is-ready-20af2e45e35866cd.md")
 
 
 def test_a_folder_of_markdown_is_recognised_and_read(tmp_path: Path) -> None:
@@ -251,10 +245,10 @@ def test_a_folder_of_markdown_is_recognised_and_read(tmp_path: Path) -> None:
     assert [item.where for item in items if isinstance(item, Problem)] == ["readme.md"]
 
 
-@given(st.lists(RECORDS, max_size=8, unique_by=lambda record: record.id or record.key or record.text))
+@given(st.lists(st.tuples(TEXTS, WORDS), max_size=8, unique_by=lambda pair: pair[0]))
 @AT_ANY_SPEED
-def test_file_names_stay_inside_their_folder_and_apart(records: list[Record]) -> None:
-    names = [markdown.file_name(record) for record in records]
+def test_file_names_stay_inside_their_folder_and_apart(pairs: list[tuple[str, str]]) -> None:
+    names = [markdown.file_name(Record(text=text, workspace=workspace)) for text, workspace in pairs]
     for name in names:
         assert len(name.parts) == 2
         assert not {"", ".", ".."} & set(name.parts)

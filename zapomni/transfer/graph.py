@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NAME = "server-memory"
 
 _BETWEEN = re.compile(r"[\s,\[\]]*")
-_NEXT = re.compile(r"\n\s*\{|\{\s*\"type\"\s*:\s*\"(?:entity|relation)\"")
+_NEXT = re.compile(r"^[ \t]*\{|\{\s*\"type\"\s*:\s*\"(?:entity|relation)\"", re.MULTILINE)
 _SIGN = re.compile(r"^\{\s*\"type\"\s*:\s*\"(?:entity|relation)\"", re.MULTILINE)
 _ATTEMPTS = 64
 
@@ -38,8 +38,9 @@ _ATTEMPTS = 64
 class _Entity:
     where: str
     kind: str = ""
-    observations: list[str] = attrs.Factory(list)
-    relations: list[dict[str, str]] = attrs.Factory(list)
+    # Dictionaries, since they keep the order and know at once what they have.
+    observations: dict[str, None] = attrs.Factory(dict)
+    relations: dict[tuple[str, str], None] = attrs.Factory(dict)
 
 
 def is_graph(value: object) -> bool:
@@ -78,25 +79,23 @@ def read(path: Path) -> Iterator[Item]:
 def _take(part: dict[str, Any], where: str, entities: dict[str, _Entity]) -> bool:
     name, start, end, relation = (part.get(field) for field in ("name", "from", "to", "relationType"))
     if isinstance(start, str) and isinstance(end, str) and isinstance(relation, str):
-        known = entities.setdefault(start, _Entity(where)).relations
-        if {"relation": relation, "to": end} not in known:
-            known.append({"relation": relation, "to": end})
+        entities.setdefault(start, _Entity(where)).relations[relation, end] = None
         return True
     observations = part.get("observations", [])
     if not isinstance(name, str) or not isinstance(observations, list):
         return False
     entity = entities.setdefault(name, _Entity(where))
     entity.kind = entity.kind or str(part.get("entityType") or "")
-    texts = (text for text in observations if isinstance(text, str))
-    entity.observations += [text for text in dict.fromkeys(texts) if text not in entity.observations]
+    entity.observations |= dict.fromkeys(text for text in observations if isinstance(text, str))
     return True
 
 
 def _memory(name: str, entity: _Entity, origin: str) -> Record:
     lines = [f"{name} ({entity.kind})" if entity.kind else name]
     lines += [f"- {observation}" for observation in entity.observations]
-    lines += [f"{name} {relation['relation']} {relation['to']}" for relation in entity.relations]
-    given = {"entity": name, **({"relations": entity.relations} if entity.relations else {})}
+    lines += [f"{name} {relation} {end}" for relation, end in entity.relations]
+    relations = [{"relation": relation, "to": end} for relation, end in entity.relations]
+    given = {"entity": name, **({"relations": relations} if relations else {})}
     return Record(
         text="\n".join(lines),
         metadata=describe(NAME, given=given, tags=[entity.kind]),

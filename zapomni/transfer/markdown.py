@@ -57,6 +57,37 @@ def encode(record: Record) -> bytes:
     return "\n".join(["---", *lines, "---", "", record.text, ""]).encode()
 
 
+def decode(text: str, where: str = "") -> Record:
+    """Return the record that a file's text stands for. Raises `ValueError`."""
+    values, body = frontmatter.split(text) or ({}, "")
+    if not is_ours(values):
+        raise ValueError("it does not begin with the lines that a memory has")
+    if values.pop("zapomni") != VERSION:
+        raise ValueError(f"it has another version than {VERSION}, which is what this program reads")
+    names = ("id", "key", "workspace", "version", "created_at", "metadata")
+    unknown = values.keys() - set(names)
+    if unknown:
+        raise ValueError(f"it has a field that is not known: {', '.join(sorted(unknown))}")
+    name, key, workspace, version, created_at, metadata = (values.get(field) for field in names)
+    created = moment_of(created_at)
+    if created_at is not None and created is None:
+        raise ValueError("created_at is not a moment in ISO 8601")
+    if version is not None and (not isinstance(version, int) or version < 1):
+        raise ValueError("version is not a number from 1 on")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise ValueError("metadata is not a list of names and values")
+    return Record(
+        text=body.removeprefix("\r").removeprefix("\n").removesuffix("\n"),
+        metadata=metadata or {},
+        id=None if name is None else str(name),
+        key=None if key is None else str(key),
+        workspace=None if workspace is None else str(workspace),
+        version=version or 1,
+        created_at=created,
+        where=where,
+    )
+
+
 def file_name(record: Record) -> Path:
     """Return where in the folder a record belongs: its workspace, its first words, and what makes it unique."""
     unique = hashlib.sha256((record.id or record.key or record.text).encode()).hexdigest()[:16]
@@ -74,10 +105,7 @@ def read(path: Path) -> Iterator[Item]:
             yield text
             continue
         try:
-            parts = frontmatter.split(text)
-            if parts is None or not is_ours(parts[0]):
-                raise ValueError("it does not begin with the lines that a memory has")
-            yield checked(_record(*parts, where))
+            yield checked(decode(text, where))
         except ValueError as error:
             yield Problem(where, str(error))
 
@@ -108,33 +136,6 @@ def file_text(where: str, file: Path) -> str | Problem:
         return Problem(where, "it is not UTF-8 text")
     except OSError as error:
         return Problem(where, f"it cannot be read: {error.strerror or error}")
-
-
-def _record(values: dict[str, Any], body: str, where: str) -> Record:
-    if values.pop("zapomni") != VERSION:
-        raise ValueError(f"it has another version than {VERSION}, which is what this program reads")
-    names = ("id", "key", "workspace", "version", "created_at", "metadata")
-    unknown = values.keys() - set(names)
-    if unknown:
-        raise ValueError(f"it has a field that is not known: {', '.join(sorted(unknown))}")
-    name, key, workspace, version, created_at, metadata = (values.get(field) for field in names)
-    created = moment_of(created_at)
-    if created_at is not None and created is None:
-        raise ValueError("created_at is not a moment in ISO 8601")
-    if version is not None and (not isinstance(version, int) or version < 1):
-        raise ValueError("version is not a number from 1 on")
-    if metadata is not None and not isinstance(metadata, dict):
-        raise ValueError("metadata is not a list of names and values")
-    return Record(
-        text=body.removeprefix("\r").removeprefix("\n").removesuffix("\n"),
-        metadata=metadata or {},
-        id=None if name is None else str(name),
-        key=None if key is None else str(key),
-        workspace=None if workspace is None else str(workspace),
-        version=version or 1,
-        created_at=created,
-        where=where,
-    )
 
 
 def _dumps(value: object) -> str:

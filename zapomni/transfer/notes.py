@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "basic-memory"
 
-_ITEM = re.compile(r"^[ \t]*[-*+][ \t]+(.*?)[ \t\r]*$", re.MULTILINE)
+_ITEM = re.compile(r"^[ \t]*[-*+][ \t]+(.*)$", re.MULTILINE)
 # One-character brackets are tasks, and digits with a colon the time in a transcript.
 _OBSERVATION = re.compile(r"\[(?![0-9:.,\s-]+\])([^\[\]()]{2,})\]\s+(.+)")
 _RELATION = re.compile(r"""(?:"([^"]+)"|'([^']+)'|([^\s\["']+))\s*\[\[([^\[\]]+)\]\]\s*(?:\(([^()]*)\))?""")
@@ -85,7 +85,7 @@ def _observations(body: str) -> list[tuple[str | None, list[str]]]:
     """Return category and tags of every list item that is an observation."""
     found = []
     for item in _ITEM.findall(body):
-        match = _OBSERVATION.fullmatch(item)
+        match = _OBSERVATION.fullmatch(item.strip())
         tags = _TAG.findall(item)
         if match or tags:
             found.append((match[1].strip() if match else None, tags))
@@ -96,7 +96,7 @@ def _relations(body: str) -> list[dict[str, str]]:
     relations: list[dict[str, str]] = []
     for line in body.split("\n"):
         item = _ITEM.fullmatch(line)
-        match = _RELATION.fullmatch(item[1]) if item else None
+        match = _RELATION.fullmatch(item[1].strip()) if item else None
         if match is None:
             found = [{"relation": "links_to", "to": target.strip()} for target in _LINK.findall(line)]
         else:
