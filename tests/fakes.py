@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 import trio
+from hypothesis import HealthCheck, settings
 
 from zapomni import log
 from zapomni.config import Settings
@@ -18,6 +19,9 @@ from zapomni.server import MCPServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# A busy machine is no failure of ours.
+AT_ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -127,9 +131,9 @@ def tool_without(attribute: str) -> Any:
     return type("Incomplete", (), parts)()
 
 
-def server_with(*tools: Any, engine: Any = None, **settings: Any) -> MCPServer:
+def server_with(*tools: Any, engine: Any = None, **options: Any) -> MCPServer:
     """Return a server with these tools, on an engine without a store."""
-    server = MCPServer(engine or FakeEngine(), Settings(**settings))
+    server = MCPServer(engine or FakeEngine(), Settings(**options))
     for tool in tools:
         server.register_tool(tool)
     return server

@@ -12,10 +12,10 @@ import pytest
 import structlog
 import trio
 import trio.testing
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import FakeEngine, captured_log, server_with
+from tests.fakes import AT_ANY_SPEED, FakeEngine, captured_log, server_with
 from zapomni.errors import (
     ConfigError,
     DatabaseError,
@@ -416,8 +416,8 @@ MARKED = st.builds(lambda before, after: f"{before}{MARKER}{after}", st.text(max
 ERRORS = st.sampled_from([None, DatabaseError("lost"), EmbeddingError("down"), ProcessingError("bad"), KeyError("x")])
 
 
+@AT_ANY_SPEED
 @given(text=MARKED, error=ERRORS, data=st.data())
-@settings(deadline=None)
 async def test_no_text_of_a_memory_is_logged(text: str, error: Exception | None, data: st.DataObject) -> None:
     arguments = data.draw(
         st.sampled_from(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes import AT_ANY_SPEED
 from zapomni.errors import ValidationError
 from zapomni.tools.arguments import structure
 from zapomni.tools.schema import argument
@@ -142,6 +143,7 @@ VALID_JSON = nested(
 JSON = nested(st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()))
 
 
+@AT_ANY_SPEED
 @given(JSON | st.dictionaries(st.sampled_from([field.name for field in attrs.fields(Order)]), JSON))
 def test_whatever_is_sent_is_taken_or_refused_in_words(arguments: Any) -> None:
     try:
@@ -152,6 +154,7 @@ def test_whatever_is_sent_is_taken_or_refused_in_words(arguments: Any) -> None:
     assert outcome
 
 
+@AT_ANY_SPEED
 @given(st.dictionaries(st.text(), VALID_JSON, max_size=4))
 def test_metadata_is_kept_as_given(notes: dict[str, Any]) -> None:
     assert structure({"drink": "tea", "notes": notes}, Order).notes == notes

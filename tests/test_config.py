@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fakes import AT_ANY_SPEED
 from zapomni.config import Settings, load
 from zapomni.errors import ConfigError
 
@@ -23,7 +24,7 @@ OPTIONS = {field.name: field for field in attrs.fields(Settings)}
 SECRETS = sorted(name for name, field in OPTIONS.items() if field.metadata["secret"])
 
 # The file of a property is written anew for each example; what an earlier one left is gone.
-one_file = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+one_file = settings(AT_ANY_SPEED, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def written(directory: Path, values: Mapping[str, Any]) -> Path:
@@ -79,11 +80,13 @@ def test_a_settings_file_gives_what_it_says(values: dict[str, Any], tmp_path: Pa
     assert loaded(file=written(tmp_path, values)) == expected(values)
 
 
+@AT_ANY_SPEED
 @given(values=VALUES)
 def test_the_environment_gives_what_it_says(values: dict[str, Any]) -> None:
     assert loaded(environ={variable(name): as_text(value) for name, value in values.items()}) == expected(values)
 
 
+@AT_ANY_SPEED
 @given(values=VALUES)
 def test_flags_give_what_they_say(values: dict[str, Any]) -> None:
     assert loaded(flags=values) == expected(values)
@@ -201,6 +204,7 @@ def test_a_misspelt_setting_is_refused_wherever_it_stands(tmp_path: Path) -> Non
         loaded(flags={"datadir": "/"})
 
 
+@AT_ANY_SPEED
 @given(name=st.sampled_from(sorted(OPTIONS)).filter(lambda name: len(name) > 5), data=st.data())
 def test_one_wrong_letter_is_guessed_right(name: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(name) - 1))
@@ -229,6 +233,7 @@ def test_a_secret_is_not_in_what_settings_look_like(name: str) -> None:
     assert "hunter2" not in repr(load({name: "hunter2"}, {"ZAPOMNI_CONFIG": "/dev/null"}))
 
 
+@AT_ANY_SPEED
 @given(secret=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=12))
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_mistake_elsewhere_does_not_show_the_secrets(name: str, secret: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.fakes import AT_ANY_SPEED
 from zapomni.errors import ValidationError
 from zapomni.models import Filters
 from zapomni.tools.filters import filters_from
@@ -87,6 +88,7 @@ def test_an_end_before_its_start_is_refused() -> None:
         filters_from(Asked(date_from="2026-05-02", date_to="2026-05-01"))
 
 
+@AT_ANY_SPEED
 @given(st.text(max_size=20) | st.dates().map(str) | st.datetimes().map(str))
 def test_any_text_is_a_moment_or_a_refusal(text: str) -> None:
     try:
@@ -100,6 +102,7 @@ def test_any_text_is_a_moment_or_a_refusal(text: str) -> None:
         assert filters.date_from <= filters.date_to
 
 
+@AT_ANY_SPEED
 @given(day=st.dates(max_value=date(9999, 12, 30)), second=st.integers(0, 86_399))
 def test_every_second_of_the_last_day_is_taken_in(day: date, second: int) -> None:
     end = filters_from(Asked(date_to=day.isoformat())).date_to
@@ -108,6 +111,7 @@ def test_every_second_of_the_last_day_is_taken_in(day: date, second: int) -> Non
     assert moment < end <= moment + timedelta(days=1)
 
 
+@AT_ANY_SPEED
 @given(moment=st.datetimes(), offset=st.integers(-12, 14))
 def test_a_moment_is_the_same_in_every_zone(moment: datetime, offset: int) -> None:
     assume(datetime(2, 1, 1) < moment < datetime(9998, 1, 1))

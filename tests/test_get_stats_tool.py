@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import FakeEngine
+from tests.fakes import AT_ANY_SPEED, FakeEngine
 from zapomni.errors import DatabaseError
 from zapomni.models import Statistics, WorkspaceInfo
 from zapomni.tools import GetStatsTool
@@ -108,6 +108,7 @@ STATISTICS = st.builds(
 )
 
 
+@AT_ANY_SPEED
 @given(statistics=STATISTICS)
 async def test_every_answer_is_as_its_schema_says(statistics: Statistics) -> None:
     tool = describing(Counted(statistics))

@@ -14,7 +14,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import captured_log
+from tests.fakes import AT_ANY_SPEED, captured_log
 from zapomni import log
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -68,6 +68,7 @@ def test_an_exception_is_logged_in_one_line_with_its_traceback() -> None:
     assert line["exception"].endswith("KeyError: 'missing'")
 
 
+@AT_ANY_SPEED
 @given(
     st.dictionaries(st.text(st.characters(codec="ascii", categories=["Ll"]), min_size=10), st.text() | st.integers())
 )

@@ -40,7 +40,8 @@ def row_of(line: str) -> tuple[str, str, str] | None:
 
 
 @functools.cache
-def tests_in(file: str) -> frozenset[str]:
+def names_of(file: str) -> frozenset[str]:
+    """Return the tests that a file defines."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     return frozenset(
         node.name
@@ -59,5 +60,5 @@ def test_there_is_one_row_for_each_scenario() -> None:
 @pytest.mark.parametrize("title", SCENARIOS)
 def test_each_scenario_has_a_test_of_its_own(title: str) -> None:
     rows = tables()[title]
-    assert not [f"{file}::{test}" for _, file, test in rows if test not in tests_in(file)]
+    assert not [f"{file}::{test}" for _, file, test in rows if test not in names_of(file)]
     assert len({(file, test) for _, file, test in rows}) == len(rows)

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import attrs
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import FakeEngine
+from tests.fakes import AT_ANY_SPEED, FakeEngine
 from zapomni.errors import ValidationError
 from zapomni.tools import AddMemoryTool, GetStatsTool, SearchMemoryTool
 from zapomni.tools.arguments import structure
@@ -177,13 +177,14 @@ def check_agreement(arguments: Any, cls: type[Any]) -> None:
         assert is_taken(arguments, cls) == judged
 
 
+@AT_ANY_SPEED
 @given(arguments_for(schema_of(Everything)))
 def test_what_is_advertised_is_what_is_taken(arguments: Any) -> None:
     check_agreement(arguments, Everything)
 
 
+@AT_ANY_SPEED
 @given(data=st.data())
-@settings(deadline=None)
 @pytest.mark.parametrize("tool_class", OWN_TOOLS)
 def test_what_our_tools_advertise_is_what_they_take(tool_class: Any, data: st.DataObject) -> None:
     cls = tool_class.request_class

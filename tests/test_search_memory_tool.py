@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import NOON, FakeEngine
+from tests.fakes import AT_ANY_SPEED, NOON, FakeEngine
 from zapomni.errors import DatabaseError, EmbeddingError, NotFoundError
 from zapomni.models import Filters, SearchHit, SearchResult
 from zapomni.tools import SearchMemoryTool
@@ -143,6 +143,7 @@ HITS = st.builds(
 )
 
 
+@AT_ANY_SPEED
 @given(found=st.builds(SearchResult, st.lists(HITS, max_size=3).map(tuple), st.none() | st.text(), st.booleans()))
 async def test_every_answer_is_as_its_schema_says(found: SearchResult) -> None:
     tool = searching(Finding(found))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 import trio.testing
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import BrokenTool, EchoTool, FakeEngine, SlowTool, SomeTool, captured_log, server_with
+from tests.fakes import AT_ANY_SPEED, BrokenTool, EchoTool, FakeEngine, SlowTool, SomeTool, captured_log, server_with
 from zapomni.errors import DatabaseError
 
 if TYPE_CHECKING:
@@ -328,8 +328,8 @@ REQUESTS = JSON | st.fixed_dictionaries(
 )
 
 
+@AT_ANY_SPEED
 @given(request=REQUESTS)
-@settings(deadline=None)
 async def test_whatever_is_sent_gets_one_answer_and_is_counted_once(request: Any) -> None:
     server = own_server()
     with captured_log() as log, trio.fail_after(30):

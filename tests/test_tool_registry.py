@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import FakeEngine, SomeTool, tool_without
+from tests.fakes import AT_ANY_SPEED, FakeEngine, SomeTool, tool_without
 from zapomni.tools import AddMemoryTool, GetStatsTool, MCPTool, SearchMemoryTool, ToolRegistry
 
 
@@ -158,6 +158,7 @@ def test_our_own_tools_are_tools(tool_class: Any) -> None:
     assert registry.get_tool(tool.name) is tool
 
 
+@AT_ANY_SPEED
 @given(st.lists(st.text(min_size=1), unique=True))
 def test_every_name_that_was_registered_is_found_again(names: list[str]) -> None:
     registry = registry_of(*names)
