@@ -119,6 +119,11 @@ async def _lack(space: Space, generation: int, numbers: NDArray[np.intp]) -> Non
 
 async def finish(space: Space, model: EmbeddingModel) -> bool:
     """Search by the new model's vectors from now on; False when some are still lacking."""
+    async with space.upkeep():
+        return await _swap(space, model)
+
+
+async def _swap(space: Space, model: EmbeddingModel) -> bool:
     keys = space.keys
     following = (await space.about()).generation + 1
     done = False

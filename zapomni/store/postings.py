@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy as np
 
 from zapomni.models import Scores
@@ -72,7 +73,7 @@ def rank(
     if allowed is not None:
         totals[: len(allowed)][~allowed[:size]] = 0
         totals[len(allowed) :] = 0
-    return best(np.flatnonzero(totals > 0), totals, count)
+    return attrs.evolve(best(np.flatnonzero(totals > 0), totals, count), totals=totals)
 
 
 def best(numbers: NDArray[np.intp], totals: NDArray[np.float32], count: int | None) -> Scores:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zapomni.store.space import Space
 
 PAGE = 500  # chunks of one reply
+FEW = 10
 HOPS = 8  # deleted memories that are passed over on the way to a neighbour
 _CURSOR = struct.Struct(">qI")
 
@@ -110,7 +111,7 @@ class Node:
     def summary(self, beginning: str) -> MemorySummary:
         return MemorySummary(
             id=self.id,
-            preview=preview_of(beginning),
+            preview=preview_of(beginning + ("..." if len(beginning) < self.length else "")),
             length=self.length,
             metadata=self.metadata,
             created_at=self.created_at,
@@ -150,12 +151,15 @@ async def _whole(space: Space, node: Node) -> Memory:
     return node.memory(await text_of(space, node.first, node.count))
 
 
-async def text_of(space: Space, first: int, count: int) -> str:
-    """Put a text together from its chunks."""
+async def text_of(space: Space, first: int, count: int, *, enough: int | None = None) -> str:
+    """Put a text together from its chunks; only its beginning, when so much is enough."""
     pieces: list[str] = []
     position = 0
-    for start in range(first, first + count, PAGE):
-        for begin, raw in await space.ask(TEXT, start=start, stop=min(start + PAGE, first + count)):
+    page = PAGE if enough is None else FEW
+    for start in range(first, first + count, page):
+        if enough is not None and position >= enough:
+            break
+        for begin, raw in await space.ask(TEXT, start=start, stop=min(start + page, first + count)):
             piece = decode_text(raw)[position - begin :]
             pieces.append(piece)
             position += len(piece)
@@ -201,7 +205,7 @@ async def neighbours(space: Space, ids: Sequence[str]) -> dict[str, tuple[int | 
 async def latest_text(space: Space, source: str, limit: int) -> str | None:
     """Return the beginning of the latest memory of a source."""
     for first, count in await space.ask(LATEST, source=source):
-        return (await text_of(space, first, min(count, 1 + limit // 100)))[:limit]
+        return (await text_of(space, first, count, enough=limit))[:limit]
     return None
 
 

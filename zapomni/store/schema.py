@@ -16,8 +16,11 @@ from zapomni.store.names import REGISTRY
 from zapomni.store.space import SCHEMA, About
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zapomni.store.space import Space
 
+STEP = 500  # keys that are removed at once
 INDICES = (("Memory", "id"), ("Chunk", "number"), ("Source", "name"))
 
 
@@ -33,6 +36,8 @@ async def prepare(space: Space, *, create: bool = False) -> bool:
     except NotFoundError:
         if not create and space.name != DEFAULT_WORKSPACE:
             raise
+        if await space.connection.read("EXISTS", space.keys.about):
+            await clear(space)  # somebody began to remove or to restore it, and did not come to the end
         about = About(0)
     if about.schema < SCHEMA:
         async with space.upkeep():
@@ -44,7 +49,7 @@ async def prepare(space: Space, *, create: bool = False) -> bool:
     return True
 
 
-async def _found(space: Space) -> None:
+async def found(space: Space) -> None:
     """Make the graph with its indices and its constraint; what is there already stays."""
     graph = space.keys.graph
     reply = await space.connection.write(*space.statement("CALL db.indexes() YIELD label RETURN label"))
@@ -63,4 +68,28 @@ async def _found(space: Space) -> None:
         await trio.sleep(0.005)  # the server builds it in the background
 
 
-MIGRATIONS = {1: _found}
+async def clear(space: Space) -> None:
+    """Remove everything of a workspace, what says that it exists last of all."""
+    connection, keys = space.connection, space.keys
+    space.opened.discard(space.name)
+    async with space.upkeep():
+        generation = int(await connection.read("HGET", keys.about, "generation") or 1)
+        cursor = b"0"
+        while True:
+            cursor, names = await connection.read("SSCAN", keys.index, cursor, "COUNT", STEP)
+            await _unlink(space, [keys.entry(name.decode()) for name in names])
+            await space.keep_upkeep()
+            if cursor == b"0":
+                break
+        sets = [key(number) for number in (generation, generation + 1) for key in (keys.vectors, keys.pending)]
+        await _unlink(space, [*keys.buckets(), *sets, keys.index, keys.hidden, keys.tags, keys.garbage, keys.graph])
+        await connection.write("HDEL", REGISTRY, space.name)
+        await _unlink(space, [keys.counts, keys.about])
+
+
+async def _unlink(space: Space, keys: Sequence[str]) -> None:
+    for begin in range(0, len(keys), STEP):
+        await space.connection.write("UNLINK", *keys[begin : begin + STEP])
+
+
+MIGRATIONS = {1: found}

@@ -12,6 +12,7 @@ from zapomni.store.connection import open_connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from zapomni.config import Settings
     from zapomni.models import WorkspaceInfo
@@ -66,6 +67,25 @@ class Store:
         from zapomni.store import workspaces
 
         return await workspaces.delete(self.workspace(name)._space)
+
+    async def back_up(self, path: Path) -> None:
+        """Write all workspaces into one file, as they are at one moment each, while everybody goes on writing.
+
+        The file is private, carries a checksum, and appears only when it is whole. Raises `ConfigError`.
+        """
+        from zapomni.store import backup
+
+        names = [info.name for info in await self.list_workspaces()]
+        await backup.back_up([self.workspace(name)._space for name in names], path)
+
+    async def restore(self, path: Path) -> tuple[str, ...]:
+        """Bring back the workspaces of a backup, and return their names.
+
+        Raises `ConfigError` when the file is damaged, or one of the workspaces is in use here.
+        """
+        from zapomni.store import recovery
+
+        return await recovery.restore(path, lambda name: self.workspace(name)._space)
 
 
 def _load() -> None:
