@@ -121,6 +121,8 @@ class Scores:
 
     numbers: NDArray[np.uint32]
     values: NDArray[np.float32]
+    totals: NDArray[np.float32] | None = None
+    """By number, the score of every chunk that was looked at, those not among the best included."""
 
 
 @attrs.frozen

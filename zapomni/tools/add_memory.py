@@ -11,7 +11,7 @@ from zapomni.errors import ValidationError
 from zapomni.models import MAX_TEXT_LENGTH
 from zapomni.tools.base import Annotations, Answer, Tool
 from zapomni.tools.call import current_call
-from zapomni.tools.schema import argument, result
+from zapomni.tools.schema import argument, given, result
 
 if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
@@ -62,11 +62,10 @@ class AddMemoryTool(Tool[AddMemoryRequest]):
     failure: ClassVar[str] = "An internal error occurred while processing your memory."
 
     async def respond(self, request: AddMemoryRequest) -> Answer:
-        optional = {"key": request.key, "workspace": request.workspace, "progress": current_call().reporter}
         stored = await self.core_engine.add_memory(
             text=request.text.strip(),
             metadata=dict(request.metadata or {}),
-            **{name: value for name, value in optional.items() if value is not None},
+            **given(key=request.key, workspace=request.workspace, progress=current_call().reporter),
         )
         return Answer(
             text=_receipt(stored),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from zapomni.tools.base import Annotations, Answer, Tool
-from zapomni.tools.schema import argument, result
+from zapomni.tools.schema import argument, given, result
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -53,8 +53,7 @@ class GetStatsTool(Tool[GetStatsRequest]):
     result_class: ClassVar[type[Any]] = GetStatsResult
 
     async def respond(self, request: GetStatsRequest) -> Answer:
-        optional = {} if request.workspace is None else {"workspace": request.workspace}
-        found = await self.core_engine.get_stats(**optional)
+        found = await self.core_engine.get_stats(**given(workspace=request.workspace))
         return Answer(
             text=_describe(found),
             data=GetStatsResult(

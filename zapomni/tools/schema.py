@@ -43,6 +43,11 @@ def argument(
     )
 
 
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that a client gave; an engine has its own mind about the others."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def result(description: str = "", *, default: Any = attrs.NOTHING) -> Any:
     """Define one field of a structured answer."""
     return attrs.field(default=default, metadata={"description": description} if description else {})

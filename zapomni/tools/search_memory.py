@@ -10,7 +10,7 @@ import attrs
 from zapomni.errors import ValidationError
 from zapomni.tools.base import Annotations, Answer, Tool
 from zapomni.tools.filters import filters_from
-from zapomni.tools.schema import argument, result
+from zapomni.tools.schema import argument, given, result
 
 if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
@@ -71,12 +71,11 @@ class SearchMemoryTool(Tool[SearchMemoryRequest]):
     result_class: ClassVar[type[Any]] = SearchMemoryResult
 
     async def respond(self, request: SearchMemoryRequest) -> Answer:
-        filters = filters_from(request)
-        optional = {"workspace": request.workspace, "max_tokens": request.max_tokens, "filters": filters or None}
+        filters = filters_from(request) or None
         found = await self.core_engine.search_memory(
             query=request.query.strip(),
             limit=request.limit,
-            **{name: value for name, value in optional.items() if value is not None},
+            **given(filters=filters, workspace=request.workspace, max_tokens=request.max_tokens),
         )
         return Answer(
             text=_describe(found),

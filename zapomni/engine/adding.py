@@ -1,0 +1,133 @@
+"""Adding and changing memories."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from zapomni.engine.metadata import recognise
+from zapomni.engine.passages import BATCH, Setting, batches, cut, model_of, prepare
+from zapomni.errors import EmbeddingError, ValidationError
+from zapomni.log import get_logger
+from zapomni.models import MAX_TEXT_LENGTH, NewChunk, NewMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from zapomni.config import Settings
+    from zapomni.embed import Embedder
+    from zapomni.models import Chunk, MemoryResult
+    from zapomni.store.workspace import Workspace
+
+    Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+AHEAD = 2  # batches that are prepared while one is being written
+
+log = get_logger("engine")
+
+
+@attrs.frozen
+class Writer:
+    """Puts texts into a workspace."""
+
+    workspace: Workspace
+    embedder: Embedder
+    settings: Settings
+    on_deferred: Callable[[], None] = attrs.field(default=lambda: None)
+    """Called when passages were left without vectors, which somebody has to make later."""
+
+    async def add(
+        self, text: str, metadata: Mapping[str, Any], *, key: str | None = None, progress: Progress | None = None
+    ) -> MemoryResult:
+        """Store a text; it is durable, and found by the next search, when this returns."""
+        memory = self._memory(str(uuid.uuid4()), text, metadata, key=key)
+        chunks = await cut(text, tokens=self.settings.chunk_tokens, overlap=self.settings.chunk_overlap)
+        memory, embedder = await self._with_model(memory)
+        setting = await self._setting(memory)
+        if len(chunks) <= BATCH:
+            return await self.workspace.add(memory, await self._prepare(chunks, setting.before, setting, embedder))
+        async with self.workspace.open_draft(memory, len(chunks)) as draft:
+            if (receipt := await draft.seen()) is not None:
+                return receipt
+            done = 0
+            async with trio.open_nursery() as nursery:
+                send, receive = trio.open_memory_channel[list[NewChunk]](AHEAD)
+                nursery.start_soon(self._produce, chunks, setting, embedder, send)
+                async with receive:
+                    async for ready in receive:
+                        await draft.append(ready)
+                        done += len(ready)
+                        if progress is not None:
+                            await progress(done, len(chunks), f"{done:,} of {len(chunks):,} passages stored")
+            return await draft.publish()
+
+    async def change(
+        self, memory_id: str, text: str, metadata: Mapping[str, Any], created_at: datetime
+    ) -> MemoryResult:
+        """Give a memory a new text or new metadata; what it was becomes history."""
+        memory = attrs.evolve(self._memory(memory_id, text, metadata), created_at=created_at)
+        chunks = await cut(text, tokens=self.settings.chunk_tokens, overlap=self.settings.chunk_overlap)
+        memory, embedder = await self._with_model(memory)
+        setting = Setting(timestamp=memory.timestamp, metadata=metadata)
+        ready: list[NewChunk] = []
+        before = ""
+        for batch in batches(chunks):
+            ready += await self._prepare(batch, before, setting, embedder)
+            before = batch[-1].text
+        return await self.workspace.update(memory, ready)
+
+    async def _produce(
+        self,
+        chunks: Sequence[Chunk],
+        setting: Setting,
+        embedder: Embedder | None,
+        send: trio.MemorySendChannel[list[NewChunk]],
+    ) -> None:
+        before = setting.before
+        async with send:
+            for batch in batches(chunks):
+                await send.send(await self._prepare(batch, before, setting, embedder))
+                before = batch[-1].text
+
+    async def _prepare(
+        self, chunks: Sequence[Chunk], before: str, setting: Setting, embedder: Embedder | None
+    ) -> list[NewChunk]:
+        try:
+            return await prepare(chunks, before, setting, embedder)
+        except EmbeddingError as error:
+            if not self.settings.defer_embedding:
+                raise
+            log.warning("embedding_deferred", error=str(error))
+            self.on_deferred()
+            return await prepare(chunks, before, setting, None)
+
+    def _memory(self, memory_id: str, text: str, metadata: Mapping[str, Any], *, key: str | None = None) -> NewMemory:
+        if not text.strip():
+            raise ValidationError("text cannot be empty or whitespace-only")
+        if len(text) > MAX_TEXT_LENGTH:
+            raise ValidationError(f"text exceeds maximum length of {MAX_TEXT_LENGTH:,} characters")
+        known = recognise(metadata)
+        return NewMemory(
+            id=memory_id,
+            text=text,
+            metadata=metadata,
+            created_at=datetime.now(UTC),
+            timestamp=known.timestamp,
+            key=key,
+            tags=known.tags,
+            source=known.source,
+        )
+
+    async def _with_model(self, memory: NewMemory) -> tuple[NewMemory, Embedder | None]:
+        model = await model_of(self.embedder, deferrable=self.settings.defer_embedding)
+        if model is None:
+            self.on_deferred()
+        return attrs.evolve(memory, model=model), None if model is None else self.embedder
+
+    async def _setting(self, memory: NewMemory) -> Setting:
+        before = await self.workspace.latest_text(memory.source) if memory.source else None
+        return Setting(before or "", memory.timestamp, memory.metadata)

@@ -1,0 +1,267 @@
+"""The engine's public face: what can be done with memories, per workspace.
+
+Nothing here waits for the database or the model before the first call, so that a client's handshake does not either.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from zapomni.embed import open_embedder
+from zapomni.engine.latency import Latency
+from zapomni.errors import EmbeddingError, ValidationError, ZapomniError
+from zapomni.log import get_logger
+from zapomni.models import DEFAULT_WORKSPACE, Filters
+from zapomni.store.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from zapomni.config import Settings
+    from zapomni.embed import Embedder
+    from zapomni.engine.adding import Writer
+    from zapomni.engine.finding import Finder
+    from zapomni.engine.upkeep import Upkeep
+    from zapomni.models import Memory, MemoryPage, MemoryResult, SearchResult, Statistics, WorkspaceInfo
+    from zapomni.store.store import Store
+    from zapomni.store.workspace import Workspace
+
+    Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+EVERYTHING = Filters()
+
+log = get_logger("engine")
+
+
+@asynccontextmanager
+async def open_engine(settings: Settings) -> AsyncIterator[MemoryEngine]:
+    """Open the engine; at the end everything unwinds in the order in which it was opened.
+
+    Raises `ConfigError` for settings that cannot work.
+    """
+    async with open_store(settings) as store, open_embedder(settings) as embedder, trio.open_nursery() as background:
+        yield MemoryEngine(settings, store, embedder, background)
+        background.cancel_scope.cancel()
+
+
+@attrs.define
+class MemoryEngine:
+    """Remembers and finds again.
+
+    Every method takes the workspace it is about, and uses the current one where none is named. Besides what they say,
+    all raise `DatabaseError`, `NotFoundError` for a workspace that does not exist, and `ConfigError` where somebody
+    has to change something first.
+    """
+
+    settings: Settings
+    _store: Store
+    _embedder: Embedder
+    _background: trio.Nursery
+    current_workspace: str = attrs.field(init=False)
+    _latency: Latency = attrs.field(factory=Latency, init=False)
+    _prepared: bool = attrs.field(default=False, init=False)
+    _catching_up: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.current_workspace = self.settings.workspace
+
+    async def ready(self) -> None:
+        """Start the database and load the model ahead of the first call, and begin the work in the background.
+
+        What fails is logged: the call that needs it will say so to its caller.
+        """
+        try:
+            await self._store.ready()
+            await self._prepare()
+            await self._embedder.ready()
+        except ZapomniError as error:
+            log.warning("not_ready", error=str(error))
+        self._background.start_soon(self._upkeep().purge_for_ever)
+        self._catch_up()
+
+    async def add_memory(
+        self,
+        text: str,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        workspace: str | None = None,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> MemoryResult:
+        """Store a text, verbatim. It is durable, and found by the next search, when this returns.
+
+        The same text again returns the first memory's id and says so. A key that is in use replaces its memory,
+        which stays readable as history. Cancelled, it leaves nothing. Raises `ValidationError`, `EmbeddingError`.
+        """
+        with self._latency.timed("add"):
+            return await (await self._writer(workspace)).add(text, metadata or {}, key=key, progress=progress)
+
+    async def search_memory(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        filters: Filters = EVERYTHING,
+        workspace: str | None = None,
+        max_tokens: int | None = None,
+    ) -> SearchResult:
+        """Return the memories that answer a query best; nothing found is an answer, too."""
+        with self._latency.timed("search"):
+            finder = await self._finder(workspace)
+            return await finder.search(query, limit=limit, filters=filters, max_tokens=max_tokens)
+
+    async def get_memory(self, memory_id: str, *, workspace: str | None = None) -> Memory:
+        """Return a memory, whole. Raises `NotFoundError`."""
+        return await (await self._workspace(workspace)).get(memory_id)
+
+    async def history(self, memory_id: str, *, workspace: str | None = None) -> tuple[Memory, ...]:
+        """Return what a memory was before it was changed, latest first. Raises `NotFoundError`."""
+        return await (await self._workspace(workspace)).history(memory_id)
+
+    async def update_memory(
+        self,
+        memory_id: str,
+        *,
+        text: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        workspace: str | None = None,
+    ) -> MemoryResult:
+        """Give a memory a new text, or new metadata in place of all the old, or both; what it was becomes history.
+
+        Raises `NotFoundError`, `ValidationError`, `EmbeddingError`.
+        """
+        if text is None and metadata is None:
+            raise ValidationError("give a new text, new metadata, or both")
+        with self._latency.timed("update"):
+            writer = await self._writer(workspace)
+            old = await writer.workspace.get(memory_id)
+            return await writer.change(
+                memory_id,
+                old.text if text is None else text,
+                old.metadata if metadata is None else metadata,
+                old.created_at,
+            )
+
+    async def delete_memory(self, memory_id: str, *, workspace: str | None = None) -> Memory:
+        """Take a memory out of every search and list, and return it; it can be restored within the retention.
+
+        Raises `NotFoundError`.
+        """
+        space = await self._workspace(workspace)
+        memory = await space.get(memory_id)
+        await space.delete(memory_id, now=datetime.now(UTC))
+        return memory
+
+    async def restore_memory(self, memory_id: str, *, workspace: str | None = None) -> Memory:
+        """Bring a deleted memory back. Raises `NotFoundError` once it is gone for good, and `ValidationError`."""
+        from zapomni.engine.upkeep import embed_pending
+
+        space = await self._workspace(workspace)
+        await space.restore(memory_id)
+        try:
+            await embed_pending(space, self._embedder)
+        except EmbeddingError as error:  # found by its words meanwhile
+            log.warning("embedding_deferred", error=str(error))
+            self._catch_up()
+        return await space.get(memory_id)
+
+    async def list_memories(
+        self,
+        *,
+        filters: Filters = EVERYTHING,
+        limit: int = 20,
+        cursor: str | None = None,
+        workspace: str | None = None,
+    ) -> MemoryPage:
+        """Return memories, last stored first. Raises `ValidationError` for a cursor that is none."""
+        return await (await self._workspace(workspace)).list(filters=filters, limit=limit, cursor=cursor)
+
+    async def tags(self, *, workspace: str | None = None) -> dict[str, int]:
+        """Return every tag in use, and how many memories have it."""
+        return await (await self._workspace(workspace)).tags()
+
+    async def get_stats(self, *, workspace: str | None = None) -> Statistics:
+        """Return what is stored, what it costs, and how long calls have taken since the start."""
+        found = await (await self._workspace(workspace)).statistics()
+        return attrs.evolve(
+            found, workspaces=await self._store.list_workspaces(), latency_ms=self._latency.percentiles()
+        )
+
+    async def create_workspace(self, name: str) -> bool:
+        """Make a workspace; return whether it is new. Raises `ValidationError` for what is no name."""
+        return await self._store.create_workspace(name)
+
+    async def list_workspaces(self) -> tuple[WorkspaceInfo, ...]:
+        """Return all workspaces by name, with what is in them."""
+        return await self._store.list_workspaces()
+
+    async def use_workspace(self, name: str) -> WorkspaceInfo:
+        """Make a workspace the current one of this engine. Raises `NotFoundError`."""
+        found = await self._store.workspace(name).info()
+        self.current_workspace = found.name
+        return found
+
+    async def delete_workspace(self, name: str) -> WorkspaceInfo:
+        """Remove a workspace and everything in it for good; return what was in it. Raises `NotFoundError`."""
+        held = await self._store.delete_workspace(name)
+        if self.current_workspace == held.name:
+            self.current_workspace = DEFAULT_WORKSPACE
+        return held
+
+    async def clear_workspace(self, name: str) -> WorkspaceInfo:
+        """Remove every memory of a workspace for good and keep the workspace; return what was in it."""
+        held = await self._store.delete_workspace(name)
+        await self._store.create_workspace(held.name)
+        return held
+
+    async def reembed(self, *, workspace: str | None = None, progress: Progress | None = None) -> int:
+        """Make all vectors of a workspace anew with the model of the settings; return how many were made.
+
+        Searching goes on meanwhile. Raises `EmbeddingError`.
+        """
+        from zapomni.engine.upkeep import reembed
+
+        return await reembed(await self._workspace(workspace), self._embedder, progress)
+
+    async def _workspace(self, name: str | None) -> Workspace:
+        await self._prepare()
+        return self._store.workspace(name or self.current_workspace)
+
+    async def _prepare(self) -> None:
+        """Make the workspace of the settings, where it is not there yet: naming it there is asking for it."""
+        if not self._prepared:
+            if self.settings.workspace != DEFAULT_WORKSPACE:
+                await self._store.create_workspace(self.settings.workspace)
+            self._prepared = True
+
+    async def _writer(self, workspace: str | None) -> Writer:
+        from zapomni.engine.adding import Writer
+
+        return Writer(await self._workspace(workspace), self._embedder, self.settings, self._catch_up)
+
+    async def _finder(self, workspace: str | None) -> Finder:
+        from zapomni.engine.finding import Finder
+
+        return Finder(await self._workspace(workspace), self._embedder)
+
+    def _catch_up(self) -> None:
+        """Make vectors that are lacking in the background, one task at a time."""
+        if not self._catching_up:
+            self._catching_up = True
+            self._background.start_soon(self._make_deferred_vectors)
+
+    async def _make_deferred_vectors(self) -> None:
+        try:
+            await self._upkeep().embed_deferred()
+        finally:
+            self._catching_up = False
+
+    def _upkeep(self) -> Upkeep:
+        from zapomni.engine.upkeep import Upkeep
+
+        return Upkeep(self._store, self._embedder, timedelta(days=self.settings.retention_days))
