@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from zapomni.errors import ValidationError
 from zapomni.transfer import FORMATS, Problem, Record, read, sniff
-from zapomni.transfer.graph import _objects
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,8 +41,8 @@ def records(path: Path, name: str) -> list[Record]:
     return [item for item in items if isinstance(item, Record)]
 
 
-def both(path: Path) -> tuple[list[Record], list[Problem]]:
-    items = list(read(path))
+def both(path: Path, name: str | None = None) -> tuple[list[Record], list[Problem]]:
+    items = list(read(path, FORMATS[name] if name else None))
     return [item for item in items if isinstance(item, Record)], [item for item in items if isinstance(item, Problem)]
 
 
@@ -117,13 +116,14 @@ def test_entities_of_one_name_are_joined(tmp_path: Path) -> None:
 
 @given(cuts=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 30)), max_size=4))
 @AT_ANY_SPEED
-def test_no_damage_stops_the_reading(cuts: list[tuple[int, int]]) -> None:
-    text = "\n".join([ALICE, ACME, WORKS] * 2)
+def test_no_damage_stops_the_reading(cuts: list[tuple[int, int]], tmp_path: Path) -> None:
+    text = "\n".join([ALICE, ACME, WORKS, *(ALICE.replace("Alice", name) for name in "ABC")])
     for start, length in cuts:
         text = text[:start] + text[start + length :]
-    for where, found in _objects(text):
-        assert where.startswith("line ")
-        assert isinstance(found, dict | Problem)
+    found, problems = both(write(tmp_path / "memory.json", text), "server-memory")
+    untouched = {name for name in "ABC" if ALICE.replace("Alice", name) in text.split("\n")}
+    assert untouched <= {record.metadata["entity"] for record in found}
+    assert all(problem.where.startswith("line ") for problem in problems)
 
 
 # mem0, OpenMemory, mcp-memory-service

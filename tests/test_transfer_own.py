@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from zapomni.transfer import Problem, Record, Version, jsonl, markdown, read, sniff
+from zapomni.transfer import FORMATS, Problem, Record, Version, jsonl, markdown, read, sniff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -285,13 +285,16 @@ def test_what_a_person_writes_is_understood(eol: str, tmp_path: Path) -> None:
     assert record.metadata == {"tags": ["a", "b c"], "note": "long text", "n": 5}
 
 
+DEEP = "zapomni: 1\nmetadata:\n" + "\n".join(" " * depth + "a:" for depth in range(1, 3000))
+
+
 @pytest.mark.parametrize(
-    "front", ["zapomni: 2", "zapomni: 1\ncolour: red", "zapomni: 1\nversion: x", "zapomni: 1\ncreated_at: soon"]
+    "front", ["zapomni: 2", "zapomni: 1\ncolour: red", "zapomni: 1\nversion: x", "zapomni: 1\ncreated_at: soon", DEEP]
 )
 def test_a_markdown_file_with_a_mistake_is_reported(front: str, tmp_path: Path) -> None:
     path = tmp_path / "x.md"
     path.write_text(f"---\n{front}\n---\n\nbody\n")
-    (problem,) = read(path)
+    (problem,) = read(path, FORMATS["zapomni.markdown"])
     assert isinstance(problem, Problem)
     assert problem.where == "x.md"
 

@@ -23,7 +23,11 @@ def split(text: str) -> tuple[dict[str, Any], str] | None:
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
     if end is None:
         return None
-    return _mapping([line.rstrip("\r") for line in lines[1:end]]), "\n".join(lines[end + 1 :])
+    try:
+        values = _mapping([line.rstrip("\r") for line in lines[1:end]])
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    return values, "\n".join(lines[end + 1 :])
 
 
 def _mapping(lines: list[str]) -> dict[str, Any]:
