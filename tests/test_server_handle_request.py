@@ -310,6 +310,11 @@ async def test_a_tool_name_that_is_no_text_is_refused(name: object) -> None:
     assert server.get_stats().total_errors == 1
 
 
+async def test_params_that_are_no_object_are_refused() -> None:
+    answer = await own_server().handle_request({"method": "tools/call", "params": ["add_memory"], "id": 1})
+    assert answer == {"error": {"code": -32602, "message": "Invalid params: params must be an object"}}
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
