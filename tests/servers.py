@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import psutil
@@ -16,7 +16,8 @@ from zapomni.store.embedded import find_binaries
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import AsyncIterator
+    import ssl
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 STARTING = 30.0  # more than any machine needs
@@ -109,7 +110,40 @@ async def _listens(port: int) -> bool:
 
 
 async def ask(port: int, *words: str) -> bytes:
-    """Send one command to a server and return the first part of its raw reply."""
+    """Send one command, or several lines of them, to a server and return its raw reply."""
+    end = b"$3\r\nend\r\n"
+    reply = b""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-        await stream.send_all(" ".join(words).encode() + b"\r\n")
-        return bytes(await stream.receive_some(65536))
+        await stream.send_all(" ".join(words).encode() + b"\r\nPING end\r\n")
+        while not reply.endswith(end) and (piece := await stream.receive_some()):
+            reply += bytes(piece)
+    return reply.removesuffix(end)
+
+
+@contextlib.asynccontextmanager
+async def open_proxy(
+    port: int, *, at: int = 0, tls: ssl.SSLContext | None = None, on_reply: Callable[[bytes], bool] = lambda _: True
+) -> AsyncIterator[int]:
+    """Pass bytes on to a server, over TLS where asked; a reply that `on_reply` refuses ends its connection instead."""
+
+    async def pump(source: trio.abc.Stream, sink: trio.abc.Stream, passes: Callable[[bytes], bool]) -> None:
+        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for piece in source:
+                if not passes(bytes(piece)):
+                    break
+                await sink.send_all(piece)
+        await trio.aclose_forcefully(source)
+        await trio.aclose_forcefully(sink)
+
+    async def serve(client: trio.abc.Stream) -> None:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as server, trio.open_nursery() as nursery:
+            nursery.start_soon(pump, client, server, lambda _: True)
+            nursery.start_soon(pump, server, client, on_reply)
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(at, host="127.0.0.1")
+        own: int = listener.socket.getsockname()[1]
+        listeners: list[trio.abc.Listener[Any]] = [trio.SSLListener(listener, tls) if tls else listener]
+        nursery.start_soon(trio.serve_listeners, serve, listeners)
+        yield own
+        nursery.cancel_scope.cancel()

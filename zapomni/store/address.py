@@ -42,13 +42,13 @@ def parse_address(url: str) -> Address:
     if not separator or scheme not in SCHEMES:
         raise ConfigError("falkordb_url must begin with falkor:// or falkors://")
     tls = SCHEMES[scheme]
-    # The port of a list of hosts is nothing that urlsplit could know, so the hosts are taken apart here.
-    parts = urlsplit("//" + rest)
-    credentials, _, hosts = parts.netloc.rpartition("@")
+    rest, _, query = rest.partition("?")
+    credentials, _, location = rest.rpartition("@")
     username, _, password = credentials.partition(":")
-    if parts.path.strip("/") or parts.fragment:
-        raise ConfigError("falkordb_url ends after host and port; FalkorDB has no numbered databases")
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    hosts, _, path = location.partition("/")
+    if path:
+        raise ConfigError("falkordb_url ends with the port: FalkorDB has no numbered databases")
+    options = dict(parse_qsl(query, keep_blank_values=True))
     service = options.pop("service", None)
     sentinel = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     for name in options:
@@ -74,7 +74,8 @@ def _host(text: str) -> tuple[str, int]:
             raise ConfigError("falkordb_url names no host")
         return parts.hostname, parts.port or DEFAULT_PORT
     except ValueError as error:
-        raise ConfigError(f"falkordb_url has a host or port that cannot be read: {text}") from error
+        # The text is not shown: in a URL without a host it would be the password.
+        raise ConfigError("falkordb_url has a host or port that cannot be read") from error
 
 
 def _tls_value(name: str, value: str) -> str | bool:

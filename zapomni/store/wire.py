@@ -7,6 +7,7 @@ through `translated` and nowhere else, and tells whether the command may have ru
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -234,6 +235,8 @@ def translated(*, broken: type[DatabaseError], slow: type[DatabaseError] = Datab
     except client_errors.TimeoutError as error:
         raise slow(f"the database did not answer in time: {_brief(error)}") from error
     except (client_errors.ConnectionError, OSError) as error:
+        if isinstance(error.__context__, ssl.SSLCertVerificationError):
+            raise ConfigError(f"the database's certificate is not to be trusted: {_brief(error)}") from error
         # A Sentinel's connection reports in this way that its server has become a replica, which ran nothing.
         kind = NotDone if isinstance(error.__context__, client_errors.ReadOnlyError) else broken
         raise kind(f"the connection to the database broke: {_brief(error)}") from error
