@@ -133,7 +133,8 @@ def tool_without(attribute: str) -> Any:
 
 def server_with(*tools: Any, engine: Any = None, **options: Any) -> MCPServer:
     """Return a server with these tools, on an engine without a store."""
-    server = MCPServer(engine or FakeEngine(), Settings(**options))
+    core: Any = engine or FakeEngine()
+    server = MCPServer(core, Settings(**options))
     for tool in tools:
         server.register_tool(tool)
     return server

@@ -53,7 +53,8 @@ ANSWER_SCHEMA = {
 
 
 def adding(engine: Any = None) -> AddMemoryTool:
-    return AddMemoryTool(engine or FakeEngine())
+    core: Any = engine or FakeEngine()
+    return AddMemoryTool(core)
 
 
 async def refusal_of(arguments: Any, engine: Any = None) -> str:

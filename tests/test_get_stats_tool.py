@@ -30,7 +30,8 @@ class Counted(FakeEngine):
 
 
 def describing(engine: Any = None) -> GetStatsTool:
-    return GetStatsTool(engine or FakeEngine())
+    core: Any = engine or FakeEngine()
+    return GetStatsTool(core)
 
 
 async def test_an_empty_store_is_described() -> None:

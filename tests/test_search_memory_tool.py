@@ -29,7 +29,8 @@ class Finding(FakeEngine):
 
 
 def searching(engine: Any = None) -> SearchMemoryTool:
-    return SearchMemoryTool(engine or FakeEngine())
+    core: Any = engine or FakeEngine()
+    return SearchMemoryTool(core)
 
 
 def hit(**fields: Any) -> SearchHit:
