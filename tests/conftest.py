@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +13,14 @@ import pytest
 from zapomni.config import Settings
 from zapomni.store import reaper
 from zapomni.store.connection import open_connection
+from zapomni.store.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from zapomni.store.connection import Connection
+    from zapomni.store.store import Store
+    from zapomni.store.workspace import Workspace
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,3 +59,19 @@ async def connection(store_settings: Settings) -> AsyncIterator[Connection]:
     """A connection to the run's embedded server, whatever is in it."""
     async with open_connection(store_settings) as connection:
         yield connection
+
+
+@pytest.fixture
+async def store(store_settings: Settings) -> AsyncIterator[Store]:
+    """A store on the run's embedded server."""
+    async with open_store(store_settings) as store:
+        yield store
+
+
+@pytest.fixture
+async def workspace(store: Store) -> AsyncIterator[Workspace]:
+    """An empty workspace of the test's own."""
+    name = f"test-{uuid.uuid4().hex}"
+    await store.create_workspace(name)
+    yield store.workspace(name)
+    await store.delete_workspace(name)
