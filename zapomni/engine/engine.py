@@ -154,8 +154,9 @@ class MemoryEngine:
         """
         space = await self._workspace(workspace)
         memory = await space.get(memory_id)
-        await space.delete(memory_id, now=datetime.now(UTC))
-        return memory
+        now = datetime.now(UTC)
+        await space.delete(memory_id, now=now)
+        return attrs.evolve(memory, deleted_at=now)
 
     async def restore_memory(self, memory_id: str, *, workspace: str | None = None) -> Memory:
         """Bring a deleted memory back. Raises `NotFoundError` once it is gone for good, and `ValidationError`."""
@@ -198,11 +199,16 @@ class MemoryEngine:
 
     async def list_workspaces(self) -> tuple[WorkspaceInfo, ...]:
         """Return all workspaces by name, with what is in them."""
+        await self._prepare()
         return await self._store.list_workspaces()
+
+    async def workspace_info(self, name: str | None = None) -> WorkspaceInfo:
+        """Return how much is in a workspace."""
+        return await (await self._workspace(name)).info()
 
     async def use_workspace(self, name: str) -> WorkspaceInfo:
         """Make a workspace the current one of this engine. Raises `NotFoundError`."""
-        found = await self._store.workspace(name).info()
+        found = await self.workspace_info(name)
         self.current_workspace = found.name
         return found
 
@@ -235,8 +241,11 @@ class MemoryEngine:
     async def _prepare(self) -> None:
         """Make the workspace of the settings, where it is not there yet: naming it there is asking for it."""
         if not self._prepared:
-            if self.settings.workspace != DEFAULT_WORKSPACE:
-                await self._store.create_workspace(self.settings.workspace)
+            name = self._store.workspace(self.settings.workspace).name
+            if name != DEFAULT_WORKSPACE:
+                await self._store.create_workspace(name)
+            if self.current_workspace == self.settings.workspace:  # as it is spelt everywhere else
+                self.current_workspace = name
             self._prepared = True
 
     async def _writer(self, workspace: str | None) -> Writer:
