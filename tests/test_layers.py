@@ -15,7 +15,8 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"engine"}),
     frozenset({"tools"}),
     frozenset({"server"}),
-    frozenset({"cli", "__main__"}),
+    frozenset({"cli"}),
+    frozenset({"__main__"}),
 )
 ROOT = Path(zapomni.__file__).parent
 

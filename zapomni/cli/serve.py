@@ -10,6 +10,10 @@ from zapomni.cli.options import add_setting_flags, load_settings
 
 if TYPE_CHECKING:
     from zapomni.config import Settings
+    from zapomni.engine import MemoryEngine
+
+HANDSHAKE_SECONDS = 0.5
+"""For so long the processor is left to the handshake."""
 
 FLAGS = (
     "data_dir",
@@ -60,10 +64,22 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _serve(settings: Settings) -> None:
+    import trio
+
     from zapomni.engine import open_engine
     from zapomni.server import MCPServer
 
-    async with open_engine(settings) as engine:
+    async with open_engine(settings) as engine, trio.open_nursery() as nursery:
         server = MCPServer(engine, settings)
         server.register_all_tools()
+        nursery.start_soon(_warm_up, engine)
         await server.run()
+        nursery.cancel_scope.cancel()
+
+
+async def _warm_up(engine: MemoryEngine) -> None:
+    """Start the store and load the model while nobody waits for them; a call that comes sooner does it itself."""
+    import trio
+
+    await trio.sleep(HANDSHAKE_SECONDS)
+    await engine.ready()

@@ -1,19 +1,19 @@
 """Messages over a pair of byte streams.
 
-Two tasks: one reads and answers what is no message, the other writes. Writing has a task of its own because the scope
-of a request is cancelled by its client, and a line that was begun must be finished. Answers that are ready at the same
-time leave in one write.
+`Incoming` reads in the task of whoever asks for the next message; what is no message is answered on the way. Writing
+has a task of its own, because the scope of a request is cancelled by its client, and a line that was begun must be
+finished. Answers that are ready at the same time leave in one write.
 
 Reading ends at the end of the stream, or when `Transport.stop` says so: a signal and a closed stdin are the same
-event. Requests that are still running then get the grace to answer; after it the message stream closes, the SDK
-cancels what is left, and what it has to say is flushed, for as long as the peer reads and no longer than that.
+event. Requests that are still running then get the grace to answer; after it the messages end, the SDK cancels what
+is left, and what it has to say is flushed, for as long as the peer reads and no longer than that.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import anyio
 import attrs
@@ -26,16 +26,13 @@ from zapomni.server.framing import TOO_LONG, LineSplitter, decode, encode, error
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-
 READ_SIZE = 256 * 1024
 FLUSH_SECONDS = 1.0
 MAX_IN_FLIGHT = 1000
+MAX_UNSENT = 1000
 SERVER_BUSY = -32000
 
-Outgoing = SessionMessage | bytes
-
-_CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, trio.BrokenResourceError, trio.ClosedResourceError)
+_CLOSED = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class InFlight:
@@ -72,18 +69,147 @@ class InFlight:
             await self._settled.park()
 
 
+class Outgoing:
+    """Takes messages, and lines that are ready, from any task; one task writes them."""
+
+    def __init__(self) -> None:
+        self._unsent: list[SessionMessage | bytes] = []
+        self._closed = False
+        self._changed = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+
+    async def send(self, item: SessionMessage | bytes) -> None:
+        """Queue a message; wait while the peer does not read."""
+        if self._closed:
+            raise anyio.ClosedResourceError
+        self._unsent.append(item)
+        self._changed.unpark_all()
+        while len(self._unsent) > MAX_UNSENT:
+            await self._room.park()
+
+    async def aclose(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take no more; what is queued is still written."""
+        self._closed = True
+        self._changed.unpark_all()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    async def write_to(self, sink: trio.abc.SendStream, in_flight: InFlight) -> None:
+        """Write what is queued until there is nothing more to come."""
+        while True:
+            while not self._unsent:
+                if self._closed:
+                    return
+                await self._changed.park()
+            batch, self._unsent = self._unsent, []
+            self._room.unpark_all()
+            await sink.send_all(b"".join(item if isinstance(item, bytes) else encode(item.message) for item in batch))
+            for item in batch:
+                if isinstance(item, SessionMessage):
+                    in_flight.note_outgoing(item.message)
+
+
+class Incoming:
+    """The messages of a peer, in the form that the SDK's server reads."""
+
+    def __init__(
+        self, source: trio.abc.ReceiveStream, outgoing: Outgoing, in_flight: InFlight, *, max_bytes: int, grace: float
+    ) -> None:
+        self._source = source
+        self._outgoing = outgoing
+        self._in_flight = in_flight
+        self._max_bytes = max_bytes
+        self._grace = grace
+        self._splitter = LineSplitter(max_bytes)
+        self._lines: collections.deque[bytes | None] = collections.deque()
+        self._reading: trio.CancelScope | None = None
+        self._ended = False
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._ended = True
+        self._lines.clear()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def aclose(self) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        while True:
+            while self._lines:
+                message = await self._take(self._lines.popleft())
+                if message is not None:
+                    return message
+            if self._ended:
+                with trio.move_on_after(self._grace):
+                    await self._in_flight.wait_settled()
+                raise StopAsyncIteration
+            await self._read()
+
+    async def _read(self) -> None:
+        """Read some more lines, or find that there are none."""
+        data = b""
+        with trio.CancelScope() as self._reading, contextlib.suppress(*_CLOSED):
+            data = bytes(await self._source.receive_some(READ_SIZE))
+        self._reading = None
+        if data:
+            self._lines.extend(self._splitter.feed(data))
+        elif not self._ended:
+            self._ended = True
+            self._lines.append(self._splitter.close())
+
+    async def _take(self, line: bytes | None) -> SessionMessage | None:
+        """Return the message of a line; answer a line that holds none."""
+        if line is TOO_LONG:
+            await self._outgoing.send(too_long_line(self._max_bytes))
+            return None
+        if not line.strip():
+            return None
+        item = decode(line)
+        if isinstance(item, bytes):
+            await self._outgoing.send(item)
+            return None
+        if isinstance(item.message, types.JSONRPCRequest) and len(self._in_flight) >= MAX_IN_FLIGHT:
+            busy = error_line(SERVER_BUSY, "Server is busy: too many requests wait", item.message.id)
+            await self._outgoing.send(busy)
+            return None
+        self._in_flight.note_incoming(item.message)
+        return item
+
+
 @attrs.frozen
 class Transport:
     """A connection in the form that the SDK's server takes."""
 
-    incoming: MemoryObjectReceiveStream[SessionMessage | Exception]
-    outgoing: MemoryObjectSendStream[SessionMessage]
-    in_flight: InFlight
-    _reading: trio.CancelScope
+    incoming: Incoming
+    outgoing: Outgoing
 
     def stop(self) -> None:
         """Read no more; what is running gets its grace."""
-        self._reading.cancel()
+        self.incoming.stop()
 
 
 @contextlib.asynccontextmanager
@@ -91,71 +217,21 @@ async def open_transport(
     source: trio.abc.ReceiveStream, sink: trio.abc.SendStream, *, max_bytes: int, grace: float
 ) -> AsyncIterator[Transport]:
     """Serve a connection until the body ends; a peer that stopped reading ends the body."""
-    to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, from_server = anyio.create_memory_object_stream[Outgoing](0)
-    refusals = outgoing.clone()
-    in_flight = InFlight()
-    reading, writing = trio.CancelScope(), trio.CancelScope(shield=True)
-
-    async def take(line: bytes | None) -> None:
-        if line is TOO_LONG:
-            await refusals.send(too_long_line(max_bytes))
-            return
-        if not line.strip():
-            return
-        item = decode(line)
-        if isinstance(item, bytes):
-            await refusals.send(item)
-        elif isinstance(item.message, types.JSONRPCRequest) and len(in_flight) >= MAX_IN_FLIGHT:
-            await refusals.send(error_line(SERVER_BUSY, "Server is busy: too many requests wait", item.message.id))
-        else:
-            in_flight.note_incoming(item.message)
-            await to_server.send(item)
-
-    async def read() -> None:
-        lines = LineSplitter(max_bytes)
-        async with to_server, refusals:
-            with contextlib.suppress(*_CLOSED):  # nobody is left to read for
-                with reading:
-                    while data := await source.receive_some(READ_SIZE):
-                        for line in lines.feed(data):
-                            await take(line)
-                    await take(lines.close())
-                with trio.move_on_after(grace):
-                    await in_flight.wait_settled()
+    in_flight, outgoing = InFlight(), Outgoing()
+    incoming = Incoming(source, outgoing, in_flight, max_bytes=max_bytes, grace=grace)
+    writing = trio.CancelScope(shield=True)
 
     async def write() -> None:
         with writing:
-            async with from_server:
-                try:
-                    async for first in from_server:
-                        batch = [first, *_ready_now(from_server)]
-                        await sink.send_all(b"".join(_as_line(item) for item in batch))
-                        for item in batch:
-                            if isinstance(item, SessionMessage):
-                                in_flight.note_outgoing(item.message)
-                except (trio.BrokenResourceError, trio.ClosedResourceError):
-                    nursery.cancel_scope.cancel()
+            try:
+                await outgoing.write_to(sink, in_flight)
+            except _CLOSED:
+                nursery.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(write)
-        nursery.start_soon(read)
         try:
-            yield Transport(incoming, outgoing, in_flight, reading)
+            yield Transport(incoming, outgoing)
         finally:
             outgoing.close()
-            refusals.close()
-            nursery.cancel_scope.cancel()  # the reader; the writer is shielded and ends with its stream,
-            writing.deadline = trio.current_time() + FLUSH_SECONDS  # or here, where the peer has stopped reading
-
-
-def _as_line(item: Outgoing) -> bytes:
-    return item if isinstance(item, bytes) else encode(item.message)
-
-
-def _ready_now(stream: MemoryObjectReceiveStream[Outgoing]) -> list[Outgoing]:
-    ready: list[Outgoing] = []
-    with contextlib.suppress(anyio.WouldBlock, anyio.EndOfStream):
-        while True:
-            ready.append(stream.receive_nowait())
-    return ready
+            writing.deadline = trio.current_time() + FLUSH_SECONDS  # where the peer has stopped reading

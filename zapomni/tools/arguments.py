@@ -12,15 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from cattrs import Converter
-from cattrs.errors import (
-    AttributeValidationNote,
-    BaseValidationError,
-    ForbiddenExtraKeysError,
-    IterableValidationNote,
-)
+from cattrs.errors import AttributeValidationNote, BaseValidationError, ForbiddenExtraKeysError
 
 from zapomni.errors import ValidationError
 from zapomni.tools.schema import schema_of
+
+LONGEST_NAME = 50
 
 
 def structure[T](arguments: object, cls: type[T]) -> T:
@@ -43,7 +40,7 @@ def _complaints(error: BaseException, field: str = "") -> list[str]:
     if isinstance(error, BaseValidationError):
         return [line for inner in error.exceptions for line in _complaints(inner, _field(inner, field))]
     if isinstance(error, ForbiddenExtraKeysError):
-        return [f"unexpected field: {name}" for name in sorted(error.extra_fields)]
+        return [f"unexpected field: {_shown(name)}" for name in sorted(error.extra_fields)]
     if isinstance(error, KeyError):
         return [f"field required: {field}"]
     if isinstance(error, ValidationError):  # a limit of the field, or a rule of the whole class: it names the field
@@ -51,12 +48,15 @@ def _complaints(error: BaseException, field: str = "") -> list[str]:
     return [f"{field} {error}"]
 
 
+def _shown(name: str) -> str:
+    """Repeat a name, and not a whole text that came in its place: what is refused goes to the log as well."""
+    return name if len(name) <= LONGEST_NAME and name.isidentifier() else "(not a name)"
+
+
 def _field(error: BaseException, outer: str) -> str:
     for note in getattr(error, "__notes__", ()):
         if isinstance(note, AttributeValidationNote):
             return f"{outer}.{note.name}" if outer else note.name
-        if isinstance(note, IterableValidationNote):
-            return f"{outer}[{note.index}]"
     return outer
 
 

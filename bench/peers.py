@@ -1,0 +1,138 @@
+"""Server processes to measure: ours, and one on the SDK's own transport that does nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+BARE = """
+import anyio
+import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+async def list_tools(ctx, params):
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    return types.ListToolsResult(tools=[types.Tool(name="echo", description="Says it again", input_schema=schema)])
+
+async def call_tool(ctx, params):
+    text = types.TextContent(type="text", text=params.arguments["text"])
+    return types.CallToolResult(content=[text])
+
+async def main():
+    server = Server("bare", on_list_tools=list_tools, on_call_tool=call_tool)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+anyio.run(main, backend="trio")
+"""
+
+OURS_WITH_ECHO = """
+import trio
+from zapomni.config import Settings
+from zapomni.log import configure
+from zapomni.server import MCPServer
+
+class Echo:
+    name = "echo"
+    description = "Says it again"
+    input_schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+    async def execute(self, arguments):
+        return {"content": [{"type": "text", "text": arguments["text"]}], "isError": False}
+
+configure("info")
+server = MCPServer(object(), Settings())
+server.register_tool(Echo())
+trio.run(server.run)
+"""
+
+
+@attrs.frozen
+class Peer:
+    """A process that speaks the protocol, driven line by line without an event loop in between."""
+
+    process: subprocess.Popen[bytes]
+    spawned: float
+
+    @classmethod
+    def start(cls, arguments: list[str], environment: Mapping[str, str] | None = None) -> Peer:
+        spawned = time.perf_counter()
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **(environment or {})},
+        )
+        return cls(process, spawned)
+
+    def send(self, method: str, params: Mapping[str, Any], request_id: int | None = None) -> None:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+        if request_id is not None:
+            message["id"] = request_id
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def receive(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("the server ended")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, method: str, params: Mapping[str, Any], request_id: int) -> dict[str, Any]:
+        self.send(method, params, request_id)
+        return self.receive()
+
+    def call(self, tool: str, arguments: Mapping[str, Any], request_id: int) -> dict[str, Any]:
+        return self.ask("tools/call", {"name": tool, "arguments": arguments}, request_id)
+
+    def initialize(self) -> float:
+        """Shake hands; return the seconds since the process was spawned."""
+        client = {"name": "bench", "version": "1"}
+        self.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}, 0)
+        passed = time.perf_counter() - self.spawned
+        self.send("notifications/initialized", {})
+        return passed
+
+    def resident_bytes(self) -> int:
+        import psutil
+
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+    def end(self) -> tuple[float, float]:
+        """Close the input; return the seconds until the process was gone, and the processor time it took in all."""
+        assert self.process.stdin is not None
+        closed = time.perf_counter()
+        self.process.stdin.close()
+        _, _, usage = os.wait4(self.process.pid, 0)
+        self.process.returncode = 0
+        passed = time.perf_counter() - closed
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return passed, usage.ru_utime + usage.ru_stime
+
+
+def bare() -> list[str]:
+    return [sys.executable, "-c", BARE]
+
+
+def ours_with_echo() -> list[str]:
+    return [sys.executable, "-c", OURS_WITH_ECHO]
+
+
+def ours(data: Path) -> list[str]:
+    return [sys.executable, "-m", "zapomni", "serve", "--data-dir", str(data)]
