@@ -27,7 +27,7 @@ from zapomni.config import load
 from zapomni.embed import Embedder, open_embedder
 from zapomni.fusion import Candidate, fuse, vector_weight
 from zapomni.models import Passage
-from zapomni.terms import K1, B, document_terms, hints, importance, indexed_terms, query_terms, words
+from zapomni.terms import K1, B, context_of, document_terms, hints, importance, indexed_terms, query_terms, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -116,7 +116,8 @@ class Library:
             source = metadata.get("source")
             moment = datetime.fromisoformat(stamp).replace(tzinfo=UTC) if stamp else None
             before = last.get(source, "") if source else ""
-            for piece in chunk(memory["text"]):
+            pieces = chunk(memory["text"])
+            for piece in pieces:
                 self.passages.append(
                     Passage(
                         number=len(self.passages),
@@ -131,10 +132,9 @@ class Library:
                         source=source,
                     )
                 )
-                contexts.append(before)
-                before = piece.text
+                contexts.append(context_of(pieces, piece.index, before))
             if source:
-                last[source] = before
+                last[source] = pieces[-1].text
         indexed = [
             indexed_terms(passage.text, context=context, timestamp=passage.timestamp, metadata=passage.metadata)
             for passage, context in zip(self.passages, contexts, strict=True)

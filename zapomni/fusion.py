@@ -41,22 +41,26 @@ class Ranked:
 
 
 def fuse(candidates: Sequence[Candidate], *, weight: float) -> list[Ranked]:
-    """Rank memories by their best passage; `weight` of 0 to 1 is what the vectors count against the words."""
+    """Rank memories by their best passage; `weight`, from 0 to 1, is what vectors count against words.
+
+    Where nothing has a vector, words count in full.
+    """
     most_words = max((candidate.words for candidate in candidates), default=0.0)
-    cosines = [candidate.cosine for candidate in candidates if candidate.cosine is not None]
-    most_cosine = max(cosines, default=0.0)
-    if most_cosine <= 0:
-        weight = 0.0
+    most_cosine = max((candidate.cosine or 0.0 for candidate in candidates), default=0.0)
+    for_vectors = weight / most_cosine if most_cosine > 0 else 0.0
+    for_words = (1 - weight if most_cosine > 0 else 1.0) / most_words if most_words > 0 else 0.0
     best: dict[str, Ranked] = {}
     for candidate in candidates:
-        score = (1 - weight) * candidate.words / most_words if most_words > 0 else 0.0
-        if weight and candidate.cosine is not None:
-            score += weight * max(candidate.cosine, 0.0) / most_cosine
-        score += candidate.hint
+        near = max(candidate.cosine or 0.0, 0.0)
+        ranked = Ranked(for_words * candidate.words + for_vectors * near + candidate.hint, candidate)
         known = best.get(candidate.memory_id)
-        if known is None or score > known.score:
-            best[candidate.memory_id] = Ranked(score, candidate)
-    return sorted(best.values(), key=lambda ranked: (ranked.score, ranked.best.moment), reverse=True)
+        if known is None or _place(ranked) > _place(known):
+            best[candidate.memory_id] = ranked
+    return sorted(best.values(), key=_place, reverse=True)
+
+
+def _place(ranked: Ranked) -> tuple[float, datetime, int]:
+    return ranked.score, ranked.best.moment, ranked.best.number
 
 
 def vector_weight(weight: float, query: str, *, multilingual: bool) -> float:

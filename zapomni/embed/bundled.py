@@ -47,7 +47,7 @@ class PieceTable:
 
     def __init__(self, pieces: Sequence[str], vectors: NDArray[np.float16]) -> None:
         self.vectors = vectors
-        self._ranks = {piece: rank for rank, piece in enumerate(pieces)}
+        self.ranks = {piece: rank for rank, piece in enumerate(pieces)}
         self._known: dict[str, tuple[int, ...]] = {}
 
     @classmethod
@@ -131,7 +131,7 @@ class PieceTable:
             if costs[start] == float("inf"):
                 continue
             for end in range(start + 1, min(len(text), start + _LONGEST_PIECE) + 1):
-                rank = self._ranks.get(text[start:end])
+                rank = self.ranks.get(text[start:end])
                 if rank is None and end > start + 1:
                     continue
                 cost = costs[start] + (log(rank + 1) + 2.5 if rank is not None else 20.0)

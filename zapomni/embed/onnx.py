@@ -6,6 +6,7 @@ The folder holds ``model.onnx`` (or ``onnx/model.onnx``) and ``tokenizer.json``,
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from zapomni.embed.vectors import unit
 from zapomni.errors import ConfigError, EmbeddingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -41,12 +42,13 @@ class OnnxModel:
         options.intra_op_num_threads = THREADS
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer = Tokenizer.from_str(_tokenizer_json(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(_window(folder, self._tokenizer.truncation))
-        self._session = onnxruntime.InferenceSession(
-            str(_model_file(folder)), options, providers=["CPUExecutionProvider"]
-        )
+        with _own_errors():
+            self._session = onnxruntime.InferenceSession(
+                str(_model_file(folder)), options, providers=["CPUExecutionProvider"]
+            )
         self._inputs = [given.name for given in self._session.get_inputs()]
         outputs = [given.name for given in self._session.get_outputs()]
         self._output = next((name for name in outputs if "sentence" in name), outputs[0])
@@ -75,7 +77,8 @@ class OnnxModel:
             ids[row, : len(window.ids)] = window.ids
             mask[row, : len(window.ids)] = 1
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        (output,) = self._session.run([self._output], {name: given[name] for name in self._inputs})
+        with _own_errors():
+            (output,) = self._session.run([self._output], {name: given[name] for name in self._inputs})
         vectors = np.asarray(output, np.float32)
         if vectors.ndim == 2:
             return vectors
@@ -128,7 +131,7 @@ class OnnxEmbedder:
     async def _in_thread[*Ts, T](self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
         try:
             return await trio.to_thread.run_sync(function, *arguments, limiter=self._threads)
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
+        except (OSError, ValueError, KeyError, AttributeError) as error:
             raise EmbeddingError(f"the model in {self._folder} cannot be run: {error}") from error
 
     async def _loaded(self) -> OnnxModel:
@@ -137,6 +140,18 @@ class OnnxEmbedder:
                 model = await self._in_thread(OnnxModel, self._folder, self._pooling)
                 self.dimension, self.multilingual, self._model = model.dimension, model.multilingual, model
             return self._model
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """Turn the runtime's errors into ours; they have no base class, so they are gathered from its module."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    kinds = [kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    try:
+        yield
+    except tuple(kinds) as error:
+        raise EmbeddingError(f"onnxruntime cannot run the model: {error}") from error
 
 
 def find_model(folder: str) -> Path:
@@ -153,6 +168,13 @@ def find_model(folder: str) -> Path:
 def _model_file(folder: Path) -> Path:
     direct = folder / "model.onnx"
     return direct if direct.exists() else folder / "onnx" / "model.onnx"
+
+
+def _tokenizer_json(file: Path) -> str:
+    text = file.read_text(encoding="utf-8")
+    if not json.loads(text).get("model"):
+        raise EmbeddingError(f"{file} is no tokenizer of the Hugging Face kind")
+    return text
 
 
 def _window(folder: Path, truncation: Mapping[str, Any] | None) -> int:

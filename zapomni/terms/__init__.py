@@ -1,7 +1,16 @@
 """Texts and queries as the terms that the word index knows."""
 
 from zapomni.terms.dates import dates_in
-from zapomni.terms.indexing import K1, B, IndexedTerms, document_terms, importance, indexed_terms, query_terms
+from zapomni.terms.indexing import (
+    K1,
+    B,
+    IndexedTerms,
+    context_of,
+    document_terms,
+    importance,
+    indexed_terms,
+    query_terms,
+)
 from zapomni.terms.question import hints
 from zapomni.terms.words import LETTERS, tokens, words
 
@@ -10,6 +19,7 @@ __all__ = [
     "LETTERS",
     "B",
     "IndexedTerms",
+    "context_of",
     "dates_in",
     "document_terms",
     "hints",

@@ -9,17 +9,21 @@ often names nothing of what was asked a line before.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from itertools import islice
 from math import log1p, sqrt
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from zapomni.terms.dates import dates_in, terms_of
-from zapomni.terms.words import words
+from zapomni.terms.words import other_stems, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Sequence
     from datetime import datetime
+
+    from zapomni.models import Chunk
 
 UNIT = 4
 """What one occurrence of a passage's own word counts in the index."""
@@ -34,7 +38,8 @@ _DATE = 2
 _EXTRA_WEIGHT = 0.2  # an exact form beside its stem: a little better than the stem alone, in every language tried
 _CHARACTER_WEIGHT = 0.5  # a single character beside its bigrams
 _RECOGNISED = frozenset({"timestamp", "created_at"})  # metadata that is indexed as what it means, not as words
-_METADATA_WORDS = 64
+_TITLE = 200  # characters of a first line that can be a title
+_METADATA_CHARACTERS = 1000  # every passage of a memory carries its metadata's words, so they must not be many
 
 
 @attrs.frozen
@@ -67,29 +72,42 @@ def indexed_terms(
     """
     counts: Counter[str] = Counter()
     length = _add(counts, text, UNIT) + _add(counts, context, _CONTEXT)
-    for value in _values(metadata or {}):
-        _add(counts, value, _CONTEXT)
+    _add(counts, _text_of(metadata or {})[:_METADATA_CHARACTERS], _CONTEXT)
     if timestamp is not None:
         for term in terms_of(timestamp):
             counts[term] += _DATE
     return IndexedTerms(counts, length)
 
 
+def context_of(chunks: Sequence[Chunk], index: int, before: str = "") -> str:
+    """Return the context of one of a memory's passages.
+
+    That is the passage before it and the memory's first line, which is often a title; for the first passage it is
+    the last one of the memory before of the same source.
+    """
+    if index == 0:
+        return before
+    title = chunks[0].text.partition("\n")[0][:_TITLE] if index > 1 else ""
+    return f"{title}\n{chunks[index - 1].text}"
+
+
 def query_terms(text: str) -> dict[str, float]:
     """Return the terms to look up, with their weights; stop words only where there is nothing else."""
     found = words(text)
     weights: dict[str, float] = {}
+    for mention in dates_in(text):
+        weights |= dict.fromkeys(mention.terms, 1.0)
     for word in [word for word in found if not word.stop] or found:
-        if len(weights) >= MAX_QUERY_TERMS:
-            break
         for term in word.primary:
             weights[term] = weights.get(term, 0.0) + 1.0
         for term in word.extra:
             weight = _CHARACTER_WEIGHT if len(term) == 1 and term > "\u2e7f" else _EXTRA_WEIGHT
             weights[term] = weights.get(term, 0.0) + weight
-    for mention in dates_in(text):
-        weights |= dict.fromkeys(mention.terms, 1.0)
-    return weights
+        if len(weights) >= MAX_QUERY_TERMS:
+            break
+    for term in sorted(other_stems(text) - weights.keys()):
+        weights[term] = _EXTRA_WEIGHT
+    return dict(islice(weights.items(), MAX_QUERY_TERMS))
 
 
 def importance(frequencies: Mapping[str, int], passages: int) -> dict[str, float]:
@@ -116,15 +134,10 @@ def _add(counts: Counter[str], text: str, unit: int) -> int:
     return length * unit
 
 
-def _values(metadata: Mapping[str, Any]) -> Iterable[str]:
-    for key, value in metadata.items():
-        if key not in _RECOGNISED:
-            yield from _texts(value)
-
-
-def _texts(value: object) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
+def _text_of(value: object) -> str:
+    """Return the words of metadata, whatever its shape."""
+    if isinstance(value, Mapping):
+        return "\n".join(_text_of(item) for key, item in value.items() if key not in _RECOGNISED)
+    if isinstance(value, list | tuple):
+        return "\n".join(map(_text_of, value))
+    return value if isinstance(value, str) else "" if value is None or isinstance(value, bool) else str(value)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MAX_TERM = 64
 """Characters of a term, at the most; a longer one is cut, in texts and queries alike."""
 
+_DEFAULT = "english"
+_LAST_LATIN = "\u024f"
 _VOTERS = 128  # words that decide on a language; more add nothing but time
 _LONGEST_IDENTIFIER = 200  # a longer run is data rather than a name: its pieces are not worth a term each
 
@@ -48,7 +50,7 @@ _SIGNS = (
 )
 _LETTER = rf"[\w{_MARKS}]"
 _TOKEN = re.compile(
-    rf"{_LETTER}+(?:(?:[-./@\\'’&·]|(?<=\d)[,:](?=\d)){_LETTER}+)*(?:\+\+|\#)?|[\U0001f1e6-\U0001f1ff]{{2}}|[{_SIGNS}]"
+    rf"\w{_LETTER}*(?:(?:[-./@\\'’&·]|(?<=\d)[,:](?=\d)){_LETTER}+)*(?:\+\+|\#)?|[\U0001f1e6-\U0001f1ff]{{2}}|[{_SIGNS}]"
 )
 LETTERS = re.compile(rf"(?:(?!_){_LETTER})+")
 """A run of letters, digits and their marks."""
@@ -96,17 +98,34 @@ def words(text: str) -> list[Word]:
 def tokens(text: str) -> list[tuple[str, Word]]:
     """Return the words of a text beside how they are written."""
     written = _TOKEN.findall(unicodedata.normalize("NFKC", text))
-    language = language_of(written)
+    language = language_of(written) or _DEFAULT
     return [(token, _word(token, language)) for token in written]
 
 
-def language_of(written: Iterable[str]) -> str:
-    """Return the Latin-script language that most of the first tokens' common words belong to, or English."""
+def other_stems(text: str) -> set[str]:
+    """Return the stems that a text's words would have in other languages, where nothing tells its language.
+
+    A query is often a word or two, without any of the common words that give a language away.
+    """
+    written = _TOKEN.findall(unicodedata.normalize("NFKC", text))
+    if language_of(written) is not None:
+        return set()
+    plain = [token.casefold() for token in written if token.isalpha() and token[0] <= _LAST_LATIN]
+    return {
+        _fold(_stem(word, language))[:MAX_TERM]
+        for word in plain
+        for language in STOP_WORDS
+        if language not in {_DEFAULT, "russian"}
+    }
+
+
+def language_of(written: Iterable[str]) -> str | None:
+    """Return the Latin-script language that most of the first tokens' common words belong to."""
     votes: dict[str, int] = {}
     for _, token in zip(range(_VOTERS), written, strict=False):
         for language in _LANGUAGES.get(token.lower(), ()):
             votes[language] = votes.get(language, 0) + 1
-    return max(votes, key=lambda language: (votes[language], language == "english"), default="english")
+    return max(votes, key=lambda language: (votes[language], language == _DEFAULT), default=None)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -128,9 +147,9 @@ _NUMBER_PARTS = re.compile(r"[-.,:/]")
 
 
 def _plain(folded: str, language: str) -> Word:
-    exact = _fold(folded)[:MAX_TERM]
+    exact = (_fold(folded) or folded)[:MAX_TERM]
     stop = folded in STOP_WORDS[language] or exact in STOP_WORDS["russian"]
-    stem = _fold(_stem(folded, language))[:MAX_TERM]
+    stem = _fold(_stem(folded, language))[:MAX_TERM] or exact
     return Word((stem,), (exact,) if exact != stem else (), stop)
 
 
@@ -216,7 +235,7 @@ def _stem(word: str, language: str) -> str:
     first = word[0]
     if not first.isalpha():
         return word
-    if first > "\u024f":
+    if first > _LAST_LATIN:
         for low, high, own in _SCRIPTS:
             if low <= first <= high:
                 return _stemmers.stem(word.replace("ё", "е"), own)
