@@ -16,7 +16,25 @@ if TYPE_CHECKING:
     from zapomni.config import Settings
     from zapomni.store.connection import Connection
 
-NASTY = ["", "\\", '"', "'", "`", "\\u0041", '\\"', "$x", "//", "/*", "*/", "\n", "\r", "\u2028", "\x00", "\x1a", "\x1a0"]
+NASTY = [
+    "",
+    "\\",
+    '"',
+    "'",
+    "`",
+    "\\u0041",
+    '\\"',
+    "$x",
+    "//",
+    "/*",
+    "*/",
+    "\n",
+    "\r",
+    "\u2028",
+    "\x00",
+    "\x1a",
+    "\x1a0",
+]
 TEXTS = st.lists(st.one_of(st.text(), st.sampled_from(NASTY), st.characters(codec="utf-8")), max_size=12).map("".join)
 
 

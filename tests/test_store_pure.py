@@ -114,8 +114,12 @@ def test_frequencies_and_lengths_beyond_their_bytes_are_the_most_there_is() -> N
 
 
 TAGS = st.sampled_from(["a", "b", "c", '"', "\\", "\ud800"])
-MOMENTS = st.integers(-(10**9), 10**9).map(lambda seconds: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds))
-MEMORIES = st.tuples(st.lists(TAGS), st.none() | TAGS, MOMENTS, st.dictionaries(TAGS, st.sampled_from([1, 1.0, True, "1", [1]])))
+MOMENTS = st.integers(-(10**9), 10**9).map(
+    lambda seconds: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+)
+MEMORIES = st.tuples(
+    st.lists(TAGS), st.none() | TAGS, MOMENTS, st.dictionaries(TAGS, st.sampled_from([1, 1.0, True, "1", [1]]))
+)
 FILTERS = st.builds(
     Filters,
     tags=st.lists(TAGS, max_size=2).map(tuple),
@@ -199,7 +203,9 @@ def test_a_time_without_a_zone_is_refused() -> None:
         micros(datetime(2026, 1, 1))
 
 
-@pytest.mark.parametrize("fields", [{"text": ""}, {"text": "\ud800"}, {"key": ""}, {"tags": ("",)}, {"source": "x" * 600}, {"id": "1"}])
+@pytest.mark.parametrize(
+    "fields", [{"text": ""}, {"text": "\ud800"}, {"key": ""}, {"tags": ("",)}, {"source": "x" * 600}, {"id": "1"}]
+)
 def test_a_memory_that_cannot_be_kept_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         check_memory(memory_of(**{"text": "text", **fields}))
@@ -212,7 +218,9 @@ def test_an_id_has_one_spelling() -> None:
             check_id(spelling)
 
 
-@pytest.mark.parametrize("spans", [[(1, 5)], [(0, 2), (3, 5)], [(0, 6)], [(0, 3), (3, 3)], [(0, 3), (-1, 5)], [(0, 4), (0, 3)]])
+@pytest.mark.parametrize(
+    "spans", [[(1, 5)], [(0, 2), (3, 5)], [(0, 6)], [(0, 3), (3, 3)], [(0, 3), (-1, 5)], [(0, 4), (0, 3)]]
+)
 def test_passages_that_leave_a_gap_or_overrun_are_refused(spans: list[tuple[int, int]]) -> None:
     with pytest.raises(ValidationError):
         check_chunks(memory_of("abcde"), [NewChunk(start, end, {}, 0) for start, end in spans], 0)

@@ -80,8 +80,9 @@ async def _workspace(space: Space, file: Archive) -> None:
         for node in nodes:
             indexed[node[1] : node[1] + node[2]] = True
         older = [_plain(row) for row in await space.ask(VERSIONS, firsts=[node[1] for node in nodes])]
-        await file.write_json(b"N", sorted([*older, *nodes], key=lambda node: node[5]))
-        for node in (*older, *nodes):
+        nodes = sorted([*older, *nodes], key=lambda node: node[5])  # a version after the one that it replaced
+        await file.write_json(b"N", nodes)
+        for node in nodes:
             await _chunks(space, file, node[1], node[2])
         await space.keep_upkeep()
     await _vectors(space, file, np.flatnonzero(indexed), about.generation)

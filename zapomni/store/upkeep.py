@@ -12,6 +12,7 @@ import numpy as np
 
 from zapomni.store import facets, postings
 from zapomni.store.cards import hide
+from zapomni.store.cypher import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 STEP = 100  # chunks; other clients wait for one step at the most
 LISTS = 500  # index entries that are looked at together
 WORTH_REWRITING = 0.25
+CLAIM_SECONDS = 3600
 
 DRAFTS = "MATCH (d:Draft) RETURN d.first, d.count"
+IS_DRAFT = "MATCH (d:Draft {first: $first}) RETURN d.first"
 DROP_CHUNKS = "UNWIND range($start, $stop - 1) AS number MATCH (c:Chunk {number: number}) DELETE c"
 CLOSE_ROW = "MATCH (p)-[:NEXT]->(d:Draft {first: $first})-[:NEXT]->(n) CREATE (p)-[:NEXT]->(n)"
 STEP_BACK = "MATCH (s:Source)-[:LATEST]->(d:Draft {first: $first})<-[:NEXT]-(p) CREATE (s)-[:LATEST]->(p)"
@@ -67,20 +70,27 @@ async def sweep(space: Space) -> int:
     """Remove the drafts that nobody is writing any more; return how many there were."""
     swept = 0
     for first, count in await space.ask(DRAFTS):
-        lease = space.keys.lease(first)
-        if await space.connection.optimistic([lease], partial(_claim, lease)):
-            await drop_draft(space, range(first, first + count))
-            swept += 1
+        swept += await drop_draft(space, range(first, first + count), own=False)
     return swept
 
 
-def _claim(lease: str, reader: Reader) -> list[Command]:
-    return [] if reader("GET", lease) == b"writing" else [("SET", lease, "swept", "EX", 60)]
+async def drop_draft(space: Space, numbers: range, *, own: bool) -> bool:
+    """Remove a draft with everything that was written for it, but for index entries, which are garbage then.
 
-
-async def drop_draft(space: Space, numbers: range) -> None:
-    """Remove a draft with everything that was written for it, but for index entries, which are garbage then."""
+    Returns whether there was one: only the writer may drop what has a lease, only others what has none any more.
+    """
     keys, about = space.keys, await space.about()
+    lease = keys.lease(numbers.start)
+
+    def claim(reader: Reader) -> list[Command]:
+        return [("SET", lease, "swept", "EX", CLAIM_SECONDS)] if (reader("GET", lease) == b"writing") is own else []
+
+    if not await space.connection.optimistic([lease], claim):
+        return False
+    # Whoever publishes watches the lease, so what is a draft now stays one. It may have been published before.
+    if not rows(await space.connection.write(*space.statement(IS_DRAFT, first=numbers.start))):
+        await space.connection.write("DEL", lease)
+        return False
     for step in steps(numbers):
         chunks = space.statement(DROP_CHUNKS, start=step.start, stop=step.stop)
         await space.connection.transaction([chunks, *remove_vectors(keys, about, step)])
@@ -89,9 +99,10 @@ async def drop_draft(space: Space, numbers: range) -> None:
         [
             *(space.statement(query, first=numbers.start) for query in ending),
             *discard_range(keys, about, range(numbers.start, numbers.stop)),
-            ("DEL", keys.lease(numbers.start)),
+            ("DEL", lease),
         ]
     )
+    return True
 
 
 async def collect(space: Space) -> int:
@@ -131,6 +142,7 @@ async def _clear(space: Space, names: Sequence[str], gone: NDArray[np.bool_]) ->
     if not names:
         return
     commands: list[Command] = []
+    rewritten: list[str] = []
     lists = await space.connection.read("MGET", *(space.keys.entry(name) for name in names))
     for name, data in zip(names, lists, strict=True):
         if data is None:
@@ -139,12 +151,16 @@ async def _clear(space: Space, names: Sequence[str], gone: NDArray[np.bool_]) ->
         if not len(dead):
             continue
         if len(dead) >= WORTH_REWRITING * len(data) / size:
-            await space.connection.optimistic([space.keys.entry(name)], partial(_rewrite, space.keys, name, gone))
+            rewritten.append(name)
         else:
             # Overwritten in place: nothing moves, so whoever appends meanwhile is not disturbed.
             commands += (("SETRANGE", space.keys.entry(name), int(at) * size, bytes(size)) for at in dead)
     for begin in range(0, len(commands), LISTS):
         await space.connection.transaction(commands[begin : begin + LISTS])
+    for begin in range(0, len(rewritten), STEP):
+        page = rewritten[begin : begin + STEP]
+        watched = [space.keys.entry(name) for name in page]
+        await space.connection.optimistic(watched, partial(_rewrite, space.keys, page, gone))
 
 
 def _dead(name: str, data: bytes, gone: NDArray[np.bool_]) -> tuple[NDArray[np.intp], int]:
@@ -155,15 +171,19 @@ def _dead(name: str, data: bytes, gone: NDArray[np.bool_]) -> tuple[NDArray[np.i
     return np.flatnonzero(known & gone[np.where(known, numbers, 0)]), record.itemsize
 
 
-def _rewrite(keys: Keys, name: str, gone: NDArray[np.bool_], reader: Reader) -> list[Command]:
-    key = keys.entry(name)
-    data: bytes = reader("GET", key) or b""
+def _rewrite(keys: Keys, names: Sequence[str], gone: NDArray[np.bool_], reader: Reader) -> list[Command]:
     holes = gone.copy()
     holes[0] = True
-    dead, size = _dead(name, data, holes)
-    entries = np.frombuffer(data, np.dtype((np.void, size)))
-    rest = np.delete(entries, dead).tobytes()
-    return [("SET", key, rest)] if rest else [("DEL", key), ("SREM", keys.index, name)]
+    commands: list[Command] = []
+    lists = reader("MGET", *map(keys.entry, names))
+    for name, data in zip(names, lists, strict=True):
+        dead, size = _dead(name, data or b"", holes)
+        rest = np.delete(np.frombuffer(data or b"", np.dtype((np.void, size))), dead).tobytes()
+        if rest:
+            commands.append(("SET", keys.entry(name), rest))
+        else:
+            commands += [("DEL", keys.entry(name)), ("SREM", keys.index, name)]
+    return commands
 
 
 def _drop_tags(reader: Reader, keys: Keys) -> list[Command]:

@@ -99,6 +99,8 @@ class Draft:
         self._written = 0
         self._end = 0
         self._words = 0
+        self._sent = False
+        """Some of it may be in the store, should the answer have been lost."""
         self._begun = False
         self._about: About | None = None
         self._sets: frozenset[int] = frozenset()
@@ -107,6 +109,7 @@ class Draft:
         """Write some chunks as a batch of their own; raises `ValidationError`, `ConfigError`, `DatabaseError`."""
         self._check(chunks)
         await self._allocate()
+        self._sent = True
         await self._space.connection.optimistic(
             [self._space.keys.about, self._lease], lambda reader: self._batch(reader, chunks, hidden=True)
         )
@@ -136,7 +139,7 @@ class Draft:
         assert outcome is not None
         if outcome.same:
             await self.discard()
-        self._begun = False
+        self._sent = False
         if outcome.old is not None and not outcome.same and self._about is not None:
             for step in steps(outcome.old.numbers) if outcome.old.count > STEP else ():
                 await self._space.connection.transaction(remove_vectors(self._space.keys, self._about, step))
@@ -147,9 +150,9 @@ class Draft:
 
     async def discard(self) -> None:
         """Leave nothing behind; after `publish` it does nothing."""
-        if self._begun:
-            self._begun = False
-            await drop_draft(self._space, self._numbers)
+        if self._sent:
+            self._sent = False
+            await drop_draft(self._space, self._numbers, own=True)
 
     async def seen(self) -> MemoryResult | None:
         """Return the receipt at once when nothing would be written; others may still come first later."""
