@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import unicodedata
 import zlib
-from functools import partial
 from importlib import metadata
 from math import log
 from pathlib import Path
@@ -40,6 +39,7 @@ _KNOWN_WORDS = 1 << 16  # words whose pieces are remembered
 _BATCH = 128  # passages between two chances to be cancelled: about 20 ms
 _COMMON = 0.3  # what a stop word tells of a query, where the store does not say
 _THREADS = 2
+_SHORT = 1000  # characters of a query that is embedded sooner than a thread would start
 
 
 class PieceTable:
@@ -107,9 +107,10 @@ class PieceTable:
             small = word.lower()
             if small != word:
                 known = min(known, self._segment(small), key=len)
-            if len(self._known) >= _KNOWN_WORDS:
-                self._known.clear()
-            self._known[word] = known
+            if len(word) <= _LONGEST_PIECE * 2:  # sentences without spaces do not come again
+                if len(self._known) >= _KNOWN_WORDS:
+                    self._known.clear()
+                self._known[word] = known
         return known
 
     def _segment(self, word: str) -> tuple[int, ...]:
@@ -175,7 +176,9 @@ class BundledEmbedder:
 
     async def embed_query(self, text: str, *, importance: Mapping[str, float] | None = None) -> NDArray[np.float32]:
         table = await self._loaded()
-        return await trio.to_thread.run_sync(partial(table.query, text, importance or {}), limiter=self._threads)
+        if len(text) <= _SHORT:
+            return table.query(text, importance or {})
+        return await trio.to_thread.run_sync(table.query, text, importance or {}, limiter=self._threads)
 
     async def _loaded(self) -> PieceTable:
         async with self._loading:

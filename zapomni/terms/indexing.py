@@ -32,6 +32,7 @@ K1 = 0.9 * UNIT
 B = 0.4
 """How far BM25 corrects for length; memories are short, and long ones are cut into passages."""
 MAX_QUERY_TERMS = 256
+_QUERY_CHARACTERS = 10_000  # what is longer is a text, and its beginning says what it is about
 
 _CONTEXT = 2
 _DATE = 2
@@ -93,6 +94,7 @@ def context_of(chunks: Sequence[Chunk], index: int, before: str = "") -> str:
 
 def query_terms(text: str) -> dict[str, float]:
     """Return the terms to look up, with their weights; stop words only where there is nothing else."""
+    text = text[:_QUERY_CHARACTERS]
     found = words(text)
     weights: dict[str, float] = {}
     for mention in dates_in(text):

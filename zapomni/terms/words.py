@@ -27,7 +27,9 @@ MAX_TERM = 64
 """Characters of a term, at the most; a longer one is cut, in texts and queries alike."""
 
 _DEFAULT = "english"
+_FEW = 16  # words that may well come without a stop word among them
 _LAST_LATIN = "\u024f"
+_CACHED = 32  # characters of a token that is likely to come again; sentences without spaces are not
 _VOTERS = 128  # words that decide on a language; more add nothing but time
 _LONGEST_IDENTIFIER = 200  # a longer run is data rather than a name: its pieces are not worth a term each
 
@@ -56,6 +58,7 @@ LETTERS = re.compile(rf"(?:(?!_){_LETTER})+")
 """A run of letters, digits and their marks."""
 _UNSPACED_RUN = re.compile(rf"([{_UNSPACED}]+)")
 _NUMBER = re.compile(r"\d+(?:[-.,:/]\d+)*")
+_NUMBER_PARTS = re.compile(r"[-.,:/]")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _SEGMENT = re.compile(r"[/@\\&:,]")
 _PART = re.compile(r"[-_.'’·]")
@@ -76,7 +79,7 @@ _FOLDED_BLOCKS = (("\0", "\u052f"), ("\u0590", "\u06ff"), ("\u1e00", "\u1fff")) 
 _STROKES = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
 _LANGUAGES: dict[str, list[str]] = {}
 for _language, _common in STOP_WORDS.items():
-    for _stop in _common:
+    for _stop in _common if _language != "russian" else ():
         _LANGUAGES.setdefault(_stop, []).append(_language)
 
 
@@ -99,7 +102,7 @@ def tokens(text: str) -> list[tuple[str, Word]]:
     """Return the words of a text beside how they are written."""
     written = _TOKEN.findall(unicodedata.normalize("NFKC", text))
     language = language_of(written) or _DEFAULT
-    return [(token, _word(token, language)) for token in written]
+    return [(token, (_word if len(token) <= _CACHED else _make_word)(token, language)) for token in written]
 
 
 def other_stems(text: str) -> set[str]:
@@ -108,7 +111,7 @@ def other_stems(text: str) -> set[str]:
     A query is often a word or two, without any of the common words that give a language away.
     """
     written = _TOKEN.findall(unicodedata.normalize("NFKC", text))
-    if language_of(written) is not None:
+    if len(written) > _FEW or language_of(written) is not None:
         return set()
     plain = [token.casefold() for token in written if token.isalpha() and token[0] <= _LAST_LATIN]
     return {
@@ -128,8 +131,7 @@ def language_of(written: Iterable[str]) -> str | None:
     return max(votes, key=lambda language: (votes[language], language == _DEFAULT), default=None)
 
 
-@lru_cache(maxsize=1 << 16)
-def _word(token: str, language: str) -> Word:
+def _make_word(token: str, language: str) -> Word:
     if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):  # nearly every English word
         return _plain(token.casefold(), language)
     if len(token) > _LONGEST_IDENTIFIER and not _UNSPACED_RUN.search(token):
@@ -143,7 +145,7 @@ def _word(token: str, language: str) -> Word:
     return _compound(token, language)
 
 
-_NUMBER_PARTS = re.compile(r"[-.,:/]")
+_word = lru_cache(maxsize=1 << 16)(_make_word)
 
 
 def _plain(folded: str, language: str) -> Word:
