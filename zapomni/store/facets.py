@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zapomni.store.names import digest
-from zapomni.store.values import micros
+from zapomni.store.values import check_json, micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,8 @@ def names(tags: Iterable[str], source: str | None, metadata: Mapping[str, Any]) 
 
 
 def groups(filters: Filters) -> list[list[str]]:
-    """Return which facets a filter needs: one of every group."""
+    """Return which facets a filter needs: one of every group. Raises `ValidationError`."""
+    check_json(filters.metadata)
     wanted = [[_name("tag", tag)] for tag in filters.all_tags]
     if filters.tags:
         wanted.append([_name("tag", tag) for tag in filters.tags])

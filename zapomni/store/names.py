@@ -128,7 +128,9 @@ class Keys:
         return self._bucket("key", key)
 
     def _bucket(self, kind: str, of: str) -> str:
-        return self._key(kind, int.from_bytes(blake2b(of.encode(), digest_size=2).digest()) % BUCKETS)
+        return self._key(
+            kind, int.from_bytes(blake2b(of.encode("utf-8", "surrogatepass"), digest_size=2).digest()) % BUCKETS
+        )
 
     def buckets(self) -> list[str]:
         return [self._key(kind, number) for kind in ("card", "hash", "key") for number in range(BUCKETS)]

@@ -17,7 +17,7 @@ from zapomni.store import facets
 from zapomni.store.cards import Card
 from zapomni.store.cypher import decode, decode_text
 from zapomni.store.postings import unpack
-from zapomni.store.values import moment
+from zapomni.store.values import moment, storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -126,7 +126,7 @@ class Node:
 
 async def get(space: Space, memory_id: str, *, trashed: bool = False) -> Memory:
     """Return a memory with its whole text; raises `NotFoundError`."""
-    card = Card.load(await space.connection.read("HGET", space.keys.cards(memory_id), memory_id))
+    card = await find_card(space, memory_id)
     if card is None or (card.deleted and not trashed):
         raise NotFoundError(f"there is no memory {memory_id}")
     # By its number rather than by its id: what is in the trash is no memory, but still has its first chunk.
@@ -136,6 +136,13 @@ async def get(space: Space, memory_id: str, *, trashed: bool = False) -> Memory:
     return await _whole(space, Node.read(rows[0]))
 
 
+async def find_card(space: Space, memory_id: str) -> Card | None:
+    """Return the card of a memory, live or in the trash."""
+    if not storable(memory_id):
+        return None
+    return Card.load(await space.connection.read("HGET", space.keys.cards(memory_id), memory_id))
+
+
 async def find(space: Space, bucket: str, name: str) -> str | None:
     """Return the id that a key or a text's hash stands for."""
     found: bytes | None = await space.connection.read("HGET", bucket, name)
@@ -143,7 +150,10 @@ async def find(space: Space, bucket: str, name: str) -> str | None:
 
 
 async def history(space: Space, memory_id: str) -> tuple[Memory, ...]:
-    """Return the earlier versions of a memory, latest first."""
+    """Return the earlier versions of a memory, latest first; raises `NotFoundError`."""
+    card = await find_card(space, memory_id)
+    if card is None or card.deleted:
+        raise NotFoundError(f"there is no memory {memory_id}")
     return tuple([await _whole(space, Node.read(row)) for row in await space.ask(HISTORY, id=memory_id)])
 
 
@@ -204,7 +214,7 @@ async def neighbours(space: Space, ids: Sequence[str]) -> dict[str, tuple[int | 
 
 async def latest_text(space: Space, source: str, limit: int) -> str | None:
     """Return the beginning of the latest memory of a source."""
-    for first, count in await space.ask(LATEST, source=source):
+    for first, count in await space.ask(LATEST, source=source) if storable(source) else []:
         return (await text_of(space, first, count, enough=limit))[:limit]
     return None
 

@@ -104,9 +104,10 @@ async def search_vectors(
     flags = ~unpack(hidden, 0) if allowed is None else allowed
     total = int(await space.connection.read("VCARD", space.keys.vectors(generation)))
     asked = count if not wanted else count * max(total // wanted, 1) * 2
+    exact = False
     while True:
-        asked = min(max(asked, 1), max(total, 1))
-        command = _nearest(space.keys.vectors(generation), vector, asked)
+        asked = min(asked, max(total, 1))
+        command = _nearest(space.keys.vectors(generation), vector, asked, exact=exact)
         reply, about_reply = await space.connection.read_all([command, ("HGETALL", space.keys.about)])
         if generation not in About.parse(about_reply, space.name).sets:  # the sets were swapped meanwhile
             return await search_vectors(space, vector, model, count=count, filters=filters)
@@ -114,9 +115,10 @@ async def search_vectors(
         values = np.array(reply[1::2], dtype=np.float32) * 2 - 1
         inside = numbers < len(flags)
         keep = np.where(inside, flags[np.where(inside, numbers, 0)], allowed is None) if len(flags) else inside | True
-        if np.count_nonzero(keep) >= count or asked >= total or len(numbers) < asked:
+        if np.count_nonzero(keep) >= count or len(numbers) >= total or exact:
             return Scores(numbers[keep][:count].astype(np.uint32), values[keep][:count])
-        asked *= 4
+        exact = len(numbers) < asked  # the set's graph leads to no more, so all have to be looked at
+        asked = total if exact else asked * 4
 
 
 async def similarities(
@@ -146,9 +148,9 @@ def stored_vector(reply: Sequence[Any]) -> NDArray[np.float32]:
     return unit
 
 
-def _nearest(key: str, vector: NDArray[np.float32], count: int) -> Command:
-    data = vector.astype("<f4").tobytes()
-    return ("VSIM", key, "FP32", data, "WITHSCORES", "COUNT", count, "EF", max(count, LEAST_EFFORT))
+def _nearest(key: str, vector: NDArray[np.float32], count: int, *, exact: bool) -> Command:
+    command = ("VSIM", key, "FP32", vector.astype("<f4").tobytes(), "WITHSCORES", "COUNT", count)
+    return (*command, "TRUTH") if exact else (*command, "EF", max(count, LEAST_EFFORT))
 
 
 def _facet_commands(space: Space, filters: Filters) -> list[Command]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zapomni.config import Settings
     from zapomni.models import WorkspaceInfo
     from zapomni.store.connection import Connection
+    from zapomni.store.space import Space
     from zapomni.store.workspace import Workspace
 
 
@@ -41,17 +42,15 @@ class Store:
 
     def workspace(self, name: str) -> Workspace:
         """Return a workspace, whether it exists or not; raises `ValidationError` for what is no name."""
-        from zapomni.store.names import Keys, workspace_name
-        from zapomni.store.space import Space
         from zapomni.store.workspace import Workspace  # with numpy, for which no handshake should wait
 
-        return Workspace(Space(self.connection, Keys(workspace_name(name)), self._opened))
+        return Workspace(self._space(name))
 
     async def create_workspace(self, name: str) -> bool:
         """Make a workspace; return whether it is new."""
         from zapomni.store import workspaces
 
-        return await workspaces.create(self.workspace(name)._space)
+        return await workspaces.create(self._space(name))
 
     async def list_workspaces(self) -> tuple[WorkspaceInfo, ...]:
         """Return all workspaces by name, with what is in them; the default one is always among them."""
@@ -66,7 +65,7 @@ class Store:
         """
         from zapomni.store import workspaces
 
-        return await workspaces.delete(self.workspace(name)._space)
+        return await workspaces.delete(self._space(name))
 
     async def back_up(self, path: Path) -> None:
         """Write all workspaces into one file, as they are at one moment each, while everybody goes on writing.
@@ -76,7 +75,7 @@ class Store:
         from zapomni.store import backup
 
         names = [info.name for info in await self.list_workspaces()]
-        await backup.back_up([self.workspace(name)._space for name in names], path)
+        await backup.back_up([self._space(name) for name in names], path)
 
     async def restore(self, path: Path) -> tuple[str, ...]:
         """Bring back the workspaces of a backup, and return their names.
@@ -85,7 +84,13 @@ class Store:
         """
         from zapomni.store import recovery
 
-        return await recovery.restore(path, lambda name: self.workspace(name)._space)
+        return await recovery.restore(path, self._space)
+
+    def _space(self, name: str) -> Space:
+        from zapomni.store.names import Keys, workspace_name
+        from zapomni.store.space import Space
+
+        return Space(self.connection, Keys(workspace_name(name)), self._opened)
 
 
 def _load() -> None:

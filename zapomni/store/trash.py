@@ -8,8 +8,9 @@ import attrs
 
 from zapomni.errors import NotFoundError, ValidationError
 from zapomni.store.cards import CLEAR, Card, count_in, forget_hash, hide, put_card, read_card
+from zapomni.store.reading import find_card
 from zapomni.store.upkeep import STEP, collect, forget_vectors, remove_vectors, steps, sweep
-from zapomni.store.values import micros
+from zapomni.store.values import micros, storable
 from zapomni.store.writing import lack
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ SET v:Draft REMOVE v:Trash, v:Version
 
 async def delete(space: Space, memory_id: str, now: datetime) -> None:
     """Put a memory into the trash; raises `NotFoundError`."""
+    if not storable(memory_id):
+        raise NotFoundError(f"there is no memory {memory_id!a}")
     keys, moment = space.keys, micros(now)
     deleted: Card | None = None
     about: About | None = None
@@ -77,7 +80,9 @@ async def restore(space: Space, memory_id: str) -> None:
     Raises `NotFoundError` when it is not in the trash any more, `ValidationError` when its key was given away.
     """
     keys = space.keys
-    found = Card.load(await space.connection.read("HGET", keys.cards(memory_id), memory_id))
+    found = await find_card(space, memory_id)
+    if found is None:
+        raise NotFoundError(f"there is no memory {memory_id}, not even in the trash")
 
     def attempt(reader: Reader) -> list[Command]:
         about = space.watched_about(reader)
@@ -99,7 +104,7 @@ async def restore(space: Space, memory_id: str) -> None:
         ]
 
     watched = [keys.about, keys.cards(memory_id)]
-    if found is not None and found.key is not None:
+    if found.key is not None:
         watched.append(keys.names(found.key))
     await space.connection.optimistic(watched, attempt)
 
@@ -125,6 +130,7 @@ async def purge(space: Space, before: datetime) -> int:
 
             if await space.connection.optimistic([keys.cards(memory_id)], attempt):
                 purged, progress = purged + 1, True
+        await sweep(space)
     await sweep(space)
     await collect(space)
     return purged

@@ -42,13 +42,27 @@ def moment(microseconds: int) -> datetime:
 
 def to_json(metadata: Mapping[str, Any]) -> str:
     """Return metadata as text that `json.loads` turns into the same again; raises `ValidationError`."""
-    _check_json(metadata, "metadata", 0)
+    check_json(metadata)
     try:
-        text = json.dumps(metadata, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError as error:  # an integer of more digits than Python prints
         raise ValidationError(f"the metadata cannot be stored: {error}") from error
     _check_text(text, "metadata")
     return text
+
+
+def check_json(metadata: Mapping[str, Any]) -> None:
+    """Raise `ValidationError` for what JSON cannot say."""
+    _check_json(dict(metadata), "metadata", 0)
+
+
+def storable(text: str) -> bool:
+    """Tell whether a text can be in the store at all; what is looked for may be anything."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_json(value: Any, where: str, depth: int) -> None:

@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import attrs
-import trio
 
 from zapomni.models import Filters
 from zapomni.store import embedding, reading, searching, statistics, trash, upkeep, writing
 from zapomni.store.cards import content_hash
 from zapomni.store.schema import prepare
-from zapomni.store.space import CLEANUP_SECONDS
+from zapomni.store.values import storable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -78,12 +77,8 @@ class Workspace:
         What is not published at the end of the block leaves nothing.
         """
         await self._write()
-        draft = writing.Draft(self._space, memory, total)
-        try:
+        async with writing.open_draft(self._space, memory, total) as draft:
             yield draft
-        finally:
-            with trio.move_on_after(CLEANUP_SECONDS, shield=True):
-                await draft.discard()
 
     async def update(
         self, memory: NewMemory, chunks: Sequence[NewChunk], *, progress: Callable[[int, int], None] | None = None
@@ -102,10 +97,14 @@ class Workspace:
 
     async def find_key(self, key: str) -> str | None:
         """Return the id of the memory that has a key."""
-        return await reading.find(self._space, self._space.keys.names(key), key)
+        await prepare(self._space)
+        return await reading.find(self._space, self._space.keys.names(key), key) if storable(key) else None
 
     async def find_text(self, text: str) -> str | None:
         """Return the id of the memory that has exactly this text."""
+        await prepare(self._space)
+        if not storable(text):
+            return None
         text = content_hash(text)
         return await reading.find(self._space, self._space.keys.hashes(text), text)
 
@@ -198,6 +197,7 @@ class Workspace:
 
     async def tags(self) -> dict[str, int]:
         """Return every tag in use, and how many memories have it."""
+        await prepare(self._space)
         return await statistics.tags(self._space)
 
     async def info(self) -> WorkspaceInfo:

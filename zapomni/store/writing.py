@@ -7,12 +7,13 @@ memory yet, and a lease says that somebody is writing. The draft of a writer tha
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
-from zapomni.errors import DatabaseError, NotFoundError, ValidationError
+from zapomni.errors import DatabaseError, NotFoundError, ValidationError, ZapomniError
 from zapomni.models import MemoryResult, preview_of
 from zapomni.store import facets, postings
 from zapomni.store.cards import CLEAR, Card, content_hash, count_in, forget_hash, hide, put_card, read_card
@@ -22,7 +23,7 @@ from zapomni.store.upkeep import STEP, discard_range, drop_draft, remove_vectors
 from zapomni.store.values import MOST_CHUNKS, check_chunks, check_memory, micros, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -328,6 +329,18 @@ class Draft:
         return commands
 
 
+@asynccontextmanager
+async def open_draft(space: Space, memory: NewMemory, total: int, *, update: bool = False) -> AsyncIterator[Draft]:
+    """Open a draft that leaves nothing unless it is published."""
+    draft = Draft(space, memory, total, update=update)
+    try:
+        yield draft
+    finally:
+        # Should it fail, somebody sweeps the draft later; what went wrong before is what the caller has to know.
+        with trio.move_on_after(CLEANUP_SECONDS, shield=True), suppress(ZapomniError):
+            await draft.discard()
+
+
 def vector_commands(
     space: Space, about: About, memory: NewMemory, numbered: Sequence[tuple[int, NewChunk]]
 ) -> list[Command]:
@@ -369,17 +382,11 @@ async def add(
     progress: Callable[[int, int], None] | None = None,
 ) -> MemoryResult:
     """Store a memory, in batches where it is large; cancelled, it leaves nothing."""
-    draft = Draft(space, memory, len(chunks), update=update)
-    if len(chunks) <= BATCH:
-        return await draft.publish(chunks)
-    if (receipt := await draft.seen()) is not None:
-        return receipt
-    try:
+    async with open_draft(space, memory, len(chunks), update=update) as draft:
+        if len(chunks) > BATCH and (receipt := await draft.seen()) is not None:
+            return receipt
         for begin in range(0, len(chunks) - BATCH, BATCH):
             await draft.append(chunks[begin : begin + BATCH])
             if progress is not None:
                 progress(begin + BATCH, len(chunks))
-        return await draft.publish(chunks[(len(chunks) - 1) // BATCH * BATCH :])
-    finally:
-        with trio.move_on_after(CLEANUP_SECONDS, shield=True):
-            await draft.discard()
+        return await draft.publish(chunks[max(0, len(chunks) - 1) // BATCH * BATCH :])
