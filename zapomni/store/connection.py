@@ -73,7 +73,7 @@ class Connection:
     async def ready(self) -> None:
         """Wait until the database answers and is known to have the abilities that are needed."""
         # HELLO is what every user may ask, whatever its permissions.
-        await self._run(("HELLO",), lambda session: session.read([("HELLO",)]))
+        await self._run([("HELLO",)], lambda session: session.read([("HELLO",)]))
 
     async def read(self, *command: Word) -> Any:
         """Run one command that changes nothing."""
@@ -84,20 +84,20 @@ class Connection:
         if not commands:
             return []
         replica = self._settings.read_from_replicas
-        return await self._run(commands[0], lambda session: session.read(commands), replica=replica)
+        return await self._run(commands, lambda session: session.read(commands), replica=replica)
 
     async def write(self, *command: Word) -> Any:
         """Run one command."""
         self._check_room()
-        return await self._run(command, lambda session: session.write(command))
+        return await self._run([command], lambda session: session.write(command))
 
     async def transaction(self, commands: Sequence[Command]) -> list[Any]:
-        """Run commands as one MULTI; an error in any reply raises.
+        """Run commands, at least one, as one MULTI; an error in any reply raises.
 
         The server lets nothing happen in between, but does not undo the others when one fails.
         """
         self._check_room()
-        results = await self._run(commands[0], lambda session: session.transact(commands))
+        results = await self._run(commands, lambda session: session.transact(commands))
         assert results is not None, "only a watched key makes the server refuse"
         return results
 
@@ -111,7 +111,7 @@ class Connection:
         """
         self._check_room()
         for conflicts in range(CONFLICTS):
-            results = await self._run(("WATCH", *keys), lambda session: session.watch(keys, attempt))
+            results = await self._run([("WATCH", *keys)], lambda session: session.watch(keys, attempt))
             if results is not None:
                 return results
             await trio.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.001 * 2**conflicts)))
@@ -123,30 +123,32 @@ class Connection:
             self._pools.close()
             self._pools = None
 
-    async def _run[T](self, command: Command, work: Callable[[Session], T], *, replica: bool = False) -> T:
+    async def _run[T](self, commands: Sequence[Command], work: Callable[[Session], T], *, replica: bool = False) -> T:
         pools = await self._reach(stale=None)
         try:
-            return await self._in_thread(pools, command, work, replica=replica)
+            return await self._in_thread(pools, commands, work, replica=replica)
         except NotDone:
             pools = await self._reach(stale=pools)
         except Lost:
             if isinstance(self._server, EmbeddedServer):
                 self._server.explain_end()
             raise
-        return await self._in_thread(pools, command, work, replica=False)  # a replica may be what failed
+        return await self._in_thread(pools, commands, work, replica=False)  # a replica may be what failed
 
     def _check_room(self) -> None:
         """Raise when the disk is full: the embedded server would not survive a write."""
         if isinstance(self._server, EmbeddedServer):
             self._server.check_room()
 
-    async def _in_thread[T](self, pools: Pools, command: Command, work: Callable[[Session], T], *, replica: bool) -> T:
+    async def _in_thread[T](
+        self, pools: Pools, commands: Sequence[Command], work: Callable[[Session], T], *, replica: bool
+    ) -> T:
         from zapomni.store.wire import Call
 
         call = Call()
 
         def run() -> T:
-            return call.run(pools.pool(command, replica=replica), work)
+            return call.run(pools.pool(commands, replica=replica), work)
 
         try:
             return await to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._limiter)

@@ -12,6 +12,7 @@ No process id is ever written down, so none can be stale or belong to somebody e
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import importlib.util
@@ -43,9 +44,11 @@ LAUNCHES = 3  # a server that was killed while it loaded is started again, one t
 HOLD_OFF = 1.0  # seconds that a failed start is remembered, so that waiting calls do not start it in a tight loop
 LOG_BYTES = 1 << 20
 SOCKET_PATH_BYTES = 100  # the kernel takes 108 on Linux, 104 on macOS
-ROOM = 8 << 20  # several times the largest single write
+ROOM = 16 << 20  # more than a write takes, but for a few; one that does not fit ends the server, and is not lost
 INHERITED_ENVIRONMENT = ("LD_", "DYLD_", "OMP_", "MALLOC_", "LANG", "LC_", "TZ", "PATH")  # no keys, no passwords
-FATAL_SIGNS = ("Fatal error", "FATAL CONFIG", "Bad file format", "Can't ", "error while loading", "not found (required")
+UNUSABLE = ("falkordb.so failed to load", "error while loading shared libraries", "not found (required by")
+BROKEN = ("Fatal error", "FATAL CONFIG", "Bad file format", "Can't ")
+PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # the machine is busy; the program is not at fault
 
 log = get_logger("store")
 
@@ -94,7 +97,7 @@ class EmbeddedServer:
         Waits while the server loads. Raises `ConfigError` or `DatabaseError`.
         """
         if self._failure is not None and trio.current_time() < self._failure[0] + HOLD_OFF:
-            raise type(self._failure[1])(*self._failure[1].args)
+            raise type(self._failure[1])(*self._failure[1].args) from self._failure[1]
         self._failure = None
         try:
             _prepare(self.directory)
@@ -133,8 +136,9 @@ class EmbeddedServer:
         if self._clients is None:
             return
         try:
-            with trio.move_on_after(2, shield=True):
-                await self._start_reaper()  # ours may have been killed
+            # Ours may have been killed. Where the directory was deleted, there is nothing to do, nor a way to do it.
+            with trio.move_on_after(2, shield=True), contextlib.suppress(OSError):
+                await self._start_reaper()
         finally:
             os.close(self._clients)
             self._clients = None
@@ -174,6 +178,8 @@ class EmbeddedServer:
         while True:
             path = self._socket_path()
             if path is not None and await _answers(path):
+                if launches:
+                    log.info("store started", directory=str(self.directory))
                 return path
             with self._locked(reaper.SERVER) as lock:
                 if lock is not None:
@@ -191,7 +197,7 @@ class EmbeddedServer:
             stale.unlink(missing_ok=True)
         address = self.directory / reaper.ADDRESS
         address.touch(mode=0o600)
-        address.write_bytes(os.fsencode(path))
+        address.write_bytes(os.fsencode(path).removeprefix(os.fsencode(f"{self.directory}/")))
         with contextlib.suppress(FileNotFoundError):
             if self.log_file.stat().st_size > LOG_BYTES:
                 self.log_file.replace(self.log_file.with_suffix(".log.1"))
@@ -228,31 +234,37 @@ class EmbeddedServer:
                 umask=0o077,
                 env=_environment(),
             )
+        except OSError as error:
+            if error.errno in PASSING:
+                raise
+            raise ConfigError(f"the embedded database cannot run here ({error}); set falkordb_url instead") from error
         finally:
             os.close(output)
-        log.info("store started", directory=str(self.directory))
         return written
 
     def _explain(self, written: int, *, final: bool) -> None:
         """Raise for a server that ended before it was ready, unless it may only have been killed."""
         with self.log_file.open("rb") as file:
             file.seek(written)
-            text = file.read().decode("utf-8", "replace")
-        if "falkordb.so failed to load" in text:
-            raise ConfigError(
-                "the embedded database cannot load its module; it needs the system libraries libgomp1 and libssl3. "
-                f"See {self.log_file}"
-            )
+            lines = file.read().decode("utf-8", "replace").splitlines()
+        for line in lines:
+            if any(sign in line for sign in UNUSABLE):
+                raise ConfigError(
+                    f"the embedded database cannot run here: {line}. It needs glibc 2.38 or newer, libgomp1 and "
+                    "libssl3; where these cannot be had, set falkordb_url to a server elsewhere"
+                )
         self.explain_end()
-        if final or any(sign in text for sign in FATAL_SIGNS):
-            last = next((line for line in reversed(text.splitlines()) if line.strip()), "it left no word")
+        if final or any(sign in line for line in lines for sign in BROKEN):
+            last = lines[-1] if lines else "it left no word"
             raise DatabaseError(f"the store does not start: {last}; see {self.log_file}")
 
     def _socket_path(self) -> str | None:
         try:
-            return os.fsdecode((self.directory / reaper.ADDRESS).read_bytes()) or None
+            path = self.directory / os.fsdecode((self.directory / reaper.ADDRESS).read_bytes())
         except FileNotFoundError:
             return None
+        # A copy of a directory must not lead to the server of the original.
+        return str(path) if path.parent == self.directory or path.name == _short_name(self.directory) else None
 
     @contextlib.contextmanager
     def _locked(self, name: str) -> Iterator[int | None]:
@@ -309,14 +321,19 @@ def _choose_socket(directory: Path) -> str:
     if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
         return path
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    base = Path(runtime) / "zapomni" if runtime else Path(tempfile.gettempdir()) / f"zapomni-{os.geteuid()}"
+    shared = Path(tempfile.gettempdir()) / f"zapomni-{os.geteuid()}"
+    base = Path(runtime) / "zapomni" if runtime and os.path.isdir(runtime) else shared
     with contextlib.suppress(FileExistsError):
         base.mkdir(mode=0o700)
     _check_private(base)
-    path = str(base / (hashlib.sha256(os.fsencode(directory)).hexdigest()[:16] + ".sock"))
+    path = str(base / _short_name(directory))
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise ConfigError(f"the path of the data directory is too long for a socket; choose a shorter one: {directory}")
     return path
+
+
+def _short_name(directory: Path) -> str:
+    return hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:16] + ".sock"
 
 
 async def _answers(path: str) -> bool:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 CLIENTS, SERVER, REAPER = "clients.lock", "server.lock", "reaper.lock"
-ADDRESS = "socket.path"  # where the server listens: its path may have had to be a short one
+ADDRESS = "socket.path"  # says where the server listens: in this directory, unless that would be too long a path
 ANSWER_TIMEOUT = 5.0  # a server that says nothing for so long is stuck and gets killed; the append-only file is safe
 GIVE_UP_TIMEOUT = 60.0  # nobody can use a store whose socket was deleted; holding up new clients helps nobody either
 COMPACTION_TIMEOUT = 60.0
@@ -41,13 +41,15 @@ def try_lock(lock: int, kind: int) -> bool:
 def compaction_pays(directory: Path) -> bool:
     """Tell whether a rewrite now costs less than the tail would cost at the next start, and there is room for it."""
     base = tail = 0
-    with contextlib.suppress(FileNotFoundError):  # the server may replace a file while we look
+    try:
         for path in (directory / "appendonlydir").iterdir():
             if path.suffix == ".aof":
                 tail += path.stat().st_size
             elif path.suffix == ".rdb":
                 base += path.stat().st_size
-    disk = os.statvfs(directory)
+        disk = os.statvfs(directory)
+    except FileNotFoundError:  # it is being rewritten, or all of it was deleted
+        return False
     return tail > WORTHWHILE_TAIL + base // BASE_TO_TAIL and disk.f_bavail * disk.f_frsize > 2 * (base + tail)
 
 
@@ -56,7 +58,7 @@ def connect(directory: Path) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(ANSWER_TIMEOUT)
     try:
-        connection.connect(os.fsdecode((directory / ADDRESS).read_bytes()))
+        connection.connect(str(directory / os.fsdecode((directory / ADDRESS).read_bytes())))
     except OSError:
         connection.close()
         return None
@@ -75,12 +77,9 @@ def ask(connection: socket.socket, command: bytes) -> bytes:
     return reply
 
 
-def compact(directory: Path, until: float) -> None:
+def compact(connection: socket.socket, until: float) -> None:
     """Rewrite the append-only file, and wait for it until a time of the monotonic clock."""
-    connection = connect(directory)
-    if connection is None:
-        return
-    with connection, contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
         ask(connection, b"BGREWRITEAOF")
         while time.monotonic() < until:
             time.sleep(0.05)
@@ -89,21 +88,18 @@ def compact(directory: Path, until: float) -> None:
                 return
 
 
-def shut_down(directory: Path) -> None:
-    """End the server, by force when it does not answer, and wait until its lock is free."""
-    server = open_lock(directory, SERVER)
-    begin = time.monotonic()
-    # It may only just have been started by a client that was killed, and not listen yet.
-    while not try_lock(server, fcntl.LOCK_EX) and time.monotonic() < begin + GIVE_UP_TIMEOUT:
-        connection = connect(directory)
-        if connection is not None:
-            with connection, contextlib.suppress(OSError):
-                if time.monotonic() < begin + ANSWER_TIMEOUT:
-                    ask(connection, b"SHUTDOWN NOSAVE NOW FORCE")
-                elif pid := peer(connection):
-                    os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
-    os.close(server)
+def shut_down(connection: socket.socket, begin: float) -> bool:
+    """Ask the server to end, or end it when it has had its time; tell whether the connection still stands."""
+    try:
+        if time.monotonic() < begin + ANSWER_TIMEOUT:
+            return bool(ask(connection, b"SHUTDOWN NOSAVE NOW FORCE"))
+        if pid := peer(connection):
+            os.kill(pid, signal.SIGKILL)
+    except TimeoutError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def peer(connection: socket.socket) -> int:
@@ -116,26 +112,73 @@ def peer(connection: socket.socket) -> int:
     return 0
 
 
-def reap(directory: Path, linger: float) -> None:
+class Directory:
+    """The directory that a reaper watches, which somebody may delete, and others begin anew, under its eyes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.clients = open_lock(path, CLIENTS)
+        self.server = open_lock(path, SERVER)
+        self.connection: socket.socket | None = None
+
+    def connect(self) -> socket.socket | None:
+        """Return the connection to the server while it lives, else a new one, or None when there is no server."""
+        with contextlib.suppress(OSError):
+            if self.connection is not None and ask(self.connection, b"PING"):
+                return self.connection
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = connect(self.path) if self.is_current() else None
+        return self.connection
+
+    def is_current(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self.server), os.stat(self.path / SERVER))
+        except FileNotFoundError:
+            return False
+
+    def wait_for_server(self) -> None:
+        """Connect while there is a client: the connection outlives the files, should these be deleted."""
+        pause = 0.02
+        while self.connect() is None and not try_lock(self.clients, fcntl.LOCK_EX):
+            time.sleep(pause)
+            pause = min(1.0, pause * 1.5)
+
+    def wait_for_clients_to_go(self) -> None:
+        fcntl.flock(self.clients, fcntl.LOCK_EX)
+        fcntl.flock(self.clients, fcntl.LOCK_UN)
+
+    def end_server(self) -> None:
+        """End the server, by force when it does not answer, and wait until its lock is free."""
+        begin = time.monotonic()
+        # It may only just have been started by a client that was killed, and not listen yet.
+        while not try_lock(self.server, fcntl.LOCK_EX) and time.monotonic() < begin + GIVE_UP_TIMEOUT:
+            connection = self.connection or self.connect()
+            if connection is not None and not shut_down(connection, begin):
+                self.connection = None
+            time.sleep(0.02)
+
+
+def reap(path: Path, linger: float) -> None:
     """Wait for the last client to go, then for the linger, then end the server unless somebody came."""
-    reaper = open_lock(directory, REAPER)
+    reaper = open_lock(path, REAPER)
     if not try_lock(reaper, fcntl.LOCK_EX):
         return  # another reaper was quicker
-    clients = open_lock(directory, CLIENTS)
+    directory = Directory(path)
+    directory.wait_for_server()
     while True:
-        fcntl.flock(clients, fcntl.LOCK_EX)
-        fcntl.flock(clients, fcntl.LOCK_UN)
+        directory.wait_for_clients_to_go()
         gone_at = time.monotonic()
         # No lock is held meanwhile: a client that comes now finds the server at work as ever.
-        if compaction_pays(directory):
-            compact(directory, gone_at + COMPACTION_TIMEOUT)
+        if compaction_pays(path) and (connection := directory.connect()):
+            compact(connection, gone_at + COMPACTION_TIMEOUT)
         time.sleep(max(0.0, gone_at + linger - time.monotonic()))
-        if try_lock(clients, fcntl.LOCK_EX):
+        if try_lock(directory.clients, fcntl.LOCK_EX):
             break
-    shut_down(directory)
+    directory.end_server()
     # In this order: a client that gets its lock now must see that no reaper runs any more, and start one.
     os.close(reaper)
-    os.close(clients)
+    os.close(directory.clients)
 
 
 def main() -> None:

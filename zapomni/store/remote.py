@@ -25,13 +25,14 @@ from zapomni.errors import ConfigError, DatabaseError
 from zapomni.store.wire import CONNECT_TIMEOUT, Call, SinglePool, ask_hello, check_abilities, pool_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zapomni.config import Settings
     from zapomni.store.address import Address
     from zapomni.store.wire import ClientConnection, Command, Pools
 
 KEYLESS = frozenset({"DBSIZE", "GRAPH.CONFIG", "GRAPH.LIST", "HELLO", "INFO", "PING", "SCAN"})
+SECOND = frozenset({"GRAPH.CONSTRAINT", "MEMORY", "OBJECT"})  # a word stands before their key
 
 
 def remote_pools(address: Address, settings: Settings) -> Pools:
@@ -114,8 +115,8 @@ class ClusterPools:
             [(pool(row[2], replica=False), [pool(node, replica=True) for node in row[3:]]) for row in rows],
         )
 
-    def pool(self, command: Command, *, replica: bool) -> ConnectionPool:
-        index = bisect.bisect_left(self.ends, _slot(command))
+    def pool(self, commands: Sequence[Command], *, replica: bool) -> ConnectionPool:
+        index = bisect.bisect_left(self.ends, _slot(commands))
         if index == len(self.ends):
             raise DatabaseError("the cluster has no node for this workspace at the moment")
         primary, replicas = self.ranges[index]
@@ -127,12 +128,13 @@ class ClusterPools:
                 pool.disconnect(inuse_connections=False)
 
 
-def _slot(command: Command) -> int:
-    """Return the slot of a command's first key; a command without a key may go anywhere."""
-    if len(command) < 2 or command[0] in KEYLESS:
-        return 0
-    key = command[1]
-    return key_slot(key.encode() if isinstance(key, str) else key)  # type: ignore[arg-type, no-any-return, unused-ignore]
+def _slot(commands: Sequence[Command]) -> int:
+    """Return the slot of the first key; commands without one may go anywhere."""
+    for name, *words in commands:
+        if words and name not in KEYLESS:
+            key = words[name in SECOND]
+            return key_slot(key if isinstance(key, bytes) else str(key).encode())
+    return 0
 
 
 def _read_only(connection: ClientConnection) -> None:

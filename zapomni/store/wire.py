@@ -46,9 +46,9 @@ FORBIDDEN = (client_errors.AuthenticationError, client_errors.AuthorizationError
 
 
 class Pools(Protocol):
-    """Knows which server a command belongs to."""
+    """Knows which server commands belong to."""
 
-    def pool(self, command: Command, *, replica: bool) -> ConnectionPool: ...
+    def pool(self, commands: Sequence[Command], *, replica: bool) -> ConnectionPool: ...
 
     def close(self) -> None: ...
 
@@ -60,7 +60,7 @@ class SinglePool:
     primary: ConnectionPool
     replicas: ConnectionPool | None = None
 
-    def pool(self, command: Command, *, replica: bool) -> ConnectionPool:
+    def pool(self, commands: Sequence[Command], *, replica: bool) -> ConnectionPool:
         return self.replicas if replica and self.replicas is not None else self.primary
 
     def close(self) -> None:
@@ -121,8 +121,10 @@ class Session:
     def transact(self, commands: Sequence[Command]) -> list[Any] | None:
         """Run commands as one MULTI; None when a watched key has changed, and nothing ran."""
         *queued, results = self._exchange([("MULTI",), *commands, ("EXEC",)], broken=Lost)
-        for reply in (*queued, results, *(results if isinstance(results, list) else ())):
-            _raise_for(reply)
+        _raise_first(queued)
+        _raise_first([results])
+        if results is not None:
+            _raise_first(results, refused=DatabaseError)  # the other commands did run
         return results  # type: ignore[no-any-return]
 
     def watch(self, keys: Sequence[Word], attempt: Callable[[Reader], Sequence[Command]]) -> list[Any] | None:
@@ -140,8 +142,7 @@ class Session:
 
     def _ask(self, commands: Sequence[Command], *, broken: type[NotDone | Lost]) -> list[Any]:
         replies = self._exchange(commands, broken=broken)
-        for reply in replies:
-            _raise_for(reply)
+        _raise_first(replies)
         return replies
 
     def _exchange(self, commands: Sequence[Command], *, broken: type[NotDone | Lost]) -> list[Any]:
@@ -221,17 +222,20 @@ class Call:
 
 
 @contextmanager
-def translated(*, broken: type[DatabaseError], slow: type[DatabaseError] = DatabaseError) -> Iterator[None]:
+def translated(
+    *, broken: type[DatabaseError], slow: type[DatabaseError] = DatabaseError, refused: type[DatabaseError] = NotDone
+) -> Iterator[None]:
     """Turn whatever the client and the system raise into our errors.
 
-    A broken connection becomes `broken`, silence `slow`: only the caller knows whether a command was under way.
+    A broken connection becomes `broken`, silence `slow`, and a server that cannot do it now `refused`: only the caller
+    knows whether anything has run by then.
     """
     try:
         yield
     except FORBIDDEN as error:
         raise ConfigError(f"the database does not let this user in: {_brief(error)}") from error
     except REFUSALS as error:
-        raise NotDone(f"the database cannot do this now: {_brief(error)}") from error
+        raise refused(f"the database cannot do this now: {_brief(error)}") from error
     except client_errors.TimeoutError as error:
         raise slow(f"the database did not answer in time: {_brief(error)}") from error
     except (client_errors.ConnectionError, OSError) as error:
@@ -244,10 +248,12 @@ def translated(*, broken: type[DatabaseError], slow: type[DatabaseError] = Datab
         raise DatabaseError(f"the database refused: {_brief(error)}") from error
 
 
-def _raise_for(reply: object) -> None:
-    if isinstance(reply, Exception):
-        with translated(broken=Lost):
-            raise reply
+def _raise_first(replies: Sequence[Any], *, refused: type[DatabaseError] = NotDone) -> None:
+    """Raise the first reply that is an error."""
+    for reply in replies:
+        if isinstance(reply, Exception):
+            with translated(broken=Lost, refused=refused):
+                raise reply
 
 
 def _brief(error: Exception) -> str:
