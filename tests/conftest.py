@@ -9,6 +9,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from tests.servers import start_server, wait_until_it_listens
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from zapomni.store.connection import Connection
     from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("zapomni", deadline=None)
+hypothesis.settings.load_profile("zapomni")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
