@@ -30,6 +30,11 @@ def speaker_of(text: str, metadata: Mapping[str, Any]) -> str | None:
     return match[1].casefold() if match else None
 
 
+def most_hint(query: str) -> float:
+    """Return the most that `hints` may add to any passage's score."""
+    return SPEAKER_HINT + (DATE_HINT if dates_in(query) else 0.0)
+
+
 def hints(query: str, passages: Sequence[Passage]) -> list[float]:
     """Return what to add to each passage's score, on the scale where the best match of words is worth 1.
 
