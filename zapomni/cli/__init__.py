@@ -1,25 +1,43 @@
-"""The `zapomni` command."""
+"""The `zapomni` command.
+
+Each command is a module with `add_parser(commands)` and `run(options)`, which is imported only when it is asked for:
+nobody who searches should wait for what serving needs.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from zapomni import __version__
-from zapomni.cli import serve
-from zapomni.errors import ZapomniError
+from zapomni.errors import NotFoundError, ValidationError, ZapomniError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+EXIT_OK = 0
 EXIT_FAILED = 1
+"""It could not be done; one line on stderr says why."""
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+"""What was asked makes no sense: an unknown flag, an empty text, a name that is none."""
+EXIT_NOT_FOUND = 3
+"""The memory or workspace that was named does not exist, or the search found nothing."""
+EXIT_SIGNALLED = 128
+"""With the signal's number added, as shells do: 130 after Ctrl-C, 143 after SIGTERM, 141 when the reader went away."""
+EXIT_INTERRUPTED = EXIT_SIGNALLED + 2
+EXIT_BROKEN_PIPE = EXIT_SIGNALLED + 13
+
+COMMANDS = {
+    "serve": "serve",
+}
+"""Each command's module, in the order of the help."""
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line; each command brings its own part."""
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line, or the part of it that one command needs."""
     parser = argparse.ArgumentParser(
         prog="zapomni",
         description="Long-term memory for AI agents, on your own machine.",
@@ -28,7 +46,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"zapomni {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    serve.add_parser(commands)
+    wanted = [COMMANDS[only]] if only in COMMANDS else COMMANDS.values()
+    for module in dict.fromkeys(wanted):  # one module may bring several commands
+        import_module(f"zapomni.cli.{module}").add_parser(commands)
     return parser
 
 
@@ -37,21 +57,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Without a command, a terminal gets the help, and a client that only knows the program gets the server.
     """
-    parser = build_parser()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given and sys.stdin is not None and not sys.stdin.isatty():
         given = ["serve"]
+    parser = build_parser(given[0] if given else None)
     options = parser.parse_args(given)
     if options.command is None:
         parser.print_help()
         return EXIT_USAGE
     try:
-        return int(options.run(options))
-    except ZapomniError as error:
-        print(f"zapomni: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    except ConnectionError as error:
-        print(f"zapomni: {error}", file=sys.stderr)
-        return EXIT_FAILED
+        code = int(options.run(options))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still in the buffer would fail again at the exit, and loudly.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except (ZapomniError, OSError) as error:
+        return _explain(error)
+    return code
+
+
+def _explain(error: ZapomniError | OSError) -> int:
+    from zapomni.cli.text import printable
+
+    told = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        told = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    print(f"zapomni: {printable(told)}", file=sys.stderr)
+    if isinstance(error, NotFoundError):
+        return EXIT_NOT_FOUND
+    return EXIT_USAGE if isinstance(error, ValidationError) else EXIT_FAILED

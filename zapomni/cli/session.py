@@ -1,0 +1,95 @@
+"""Running a command's work: settings, log, signals, the engine, and one error instead of a group of them.
+
+Commands may run beside live servers on the same data. Ctrl-C and SIGTERM cancel the work, which unwinds cleanly; a
+second one does not wait for that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from typing import TYPE_CHECKING
+
+from zapomni.cli import EXIT_SIGNALLED
+from zapomni.cli.options import add_setting_flags, load_settings
+from zapomni.cli.output import Console, add_json_flag
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    import trio
+
+    from zapomni.config import Settings
+    from zapomni.engine import MemoryEngine
+
+DATA_FLAGS = ("workspace", "data_dir", "log_level")
+
+
+def add_data_flags(parser: argparse.ArgumentParser, *, more: Iterable[str] = ()) -> None:
+    """Add what every command on memories takes: --json, --workspace, --data-dir, --log-level and --config."""
+    add_json_flag(parser)
+    add_setting_flags(parser, (*DATA_FLAGS, *more))
+
+
+def run(options: argparse.Namespace, work: Callable[[Settings, Console], Awaitable[int]]) -> int:
+    """Run work that opens what it needs by itself, and return its exit code.
+
+    Raises the error that ended it, not the group that nurseries make of it.
+    """
+    settings = load_settings(argparse.Namespace(**{**vars(options), "workspace": None})).settings
+    import trio
+
+    from zapomni import log
+
+    log.configure(getattr(options, "log_level", None) or "warning")
+    try:
+        return trio.run(_until_signalled, lambda: work(settings, Console.of(options)))
+    except BaseExceptionGroup as group:
+        raise _innermost(group) from group
+
+
+def run_with_engine(options: argparse.Namespace, work: Callable[[MemoryEngine, Console], Awaitable[int]]) -> int:
+    """Run work on memories; the engine's current workspace is the one that --workspace names, which must exist.
+
+    A workspace named by a flag is not made by looking into it: a slip of the pen would look like an empty memory.
+    """
+
+    async def work_on(settings: Settings, console: Console) -> int:
+        from zapomni.engine import open_engine
+
+        async with open_engine(settings) as engine:
+            if options.workspace is not None:
+                await engine.use_workspace(options.workspace)
+            return await work(engine, console)
+
+    return run(options, work_on)
+
+
+async def _until_signalled(work: Callable[[], Awaitable[int]]) -> int:
+    import trio
+
+    code = 0
+    async with trio.open_nursery() as nursery:
+        signalled = await nursery.start(_cancel_on_signal, nursery.cancel_scope)
+        code = await work()
+        nursery.cancel_scope.cancel()
+    return EXIT_SIGNALLED + signalled[0] if signalled else code
+
+
+async def _cancel_on_signal(scope: trio.CancelScope, *, task_status: trio.TaskStatus[list[int]]) -> None:
+    """Cancel at the first signal, which is told in the list that was handed out; leave a second to the default."""
+    import trio
+
+    seen: list[int] = []
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started(seen)
+        async for number in signals:
+            seen.append(number)
+            scope.cancel()
+            break
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
