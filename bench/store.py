@@ -6,19 +6,28 @@ Passages are random words with a natural distribution; vectors lie in clusters. 
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
 import tempfile
 import time
 import uuid
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import trio
 
 from zapomni.config import Settings
 from zapomni.models import EmbeddingModel, Filters, NewChunk, NewMemory
+from zapomni.store import reaper
 from zapomni.store.store import Store, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from multiprocessing.connection import Connection
 
 MODEL = EmbeddingModel("bench", 256)
 WORDS = 110
@@ -56,13 +65,40 @@ def memory(text: str, number: int) -> NewMemory:
     )
 
 
-async def watch(store: Store, pauses: list[float]) -> None:
-    """Read all the time, and note how long each read took."""
+def watch(socket: str, answers: Connection) -> None:
+    """Read all the time in a process of its own; tell, when asked, how long the longest read took."""
+    from redis import Redis
+
+    client, longest = Redis(unix_socket_path=socket), 0.0
     while True:
         begin = time.perf_counter()
-        await store.connection.read("GET", "{zapomni:default}:hidden")
-        pauses.append(time.perf_counter() - begin)
-        await trio.sleep(0.002)
+        client.get("{zapomni:default}:hidden")
+        longest = max(longest, time.perf_counter() - begin)
+        if answers.poll(0.001):
+            answers.recv()
+            answers.send(longest)
+            longest = 0.0
+
+
+class Watcher:
+    """Another client of the same server."""
+
+    def __init__(self, directory: Path) -> None:
+        context = get_context("spawn")
+        self._answers, theirs = context.Pipe()
+        self._process = context.Process(
+            target=watch, args=(str(directory / "store" / "server.sock"), theirs), daemon=True
+        )
+        self._process.start()
+        self.longest()
+
+    def longest(self) -> str:
+        self._answers.send(None)
+        return f"{1e3 * self._answers.recv():.0f} ms"
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
 
 
 def row(name: str, value: str) -> None:
@@ -74,43 +110,54 @@ def percentiles(times: list[float]) -> str:
     return f"{1e3 * ordered[len(ordered) // 2]:.1f} / {1e3 * ordered[int(len(ordered) * 0.95)]:.1f} ms"
 
 
-async def timed(times: list[float], call: object) -> None:
+async def timed(times: list[float], call: Awaitable[object]) -> None:
     begin = time.perf_counter()
-    await call  # type: ignore[misc]
+    await call
     times.append(time.perf_counter() - begin)
 
 
-async def fill(store: Store, reader: Store, total: int) -> None:
-    space, pauses = store.workspace("default"), list[float]()
-    await space.info()
-    ready = [passages(BATCH) for _ in range(10)]
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch, reader, pauses)
+async def longest_command(store: Store) -> str:
+    events = {name: longest for name, _, _, longest, *_ in await store.connection.read("LATENCY", "LATEST")}
+    await store.connection.write("LATENCY", "RESET")
+    return f"{events.get(b'command', 0)} ms"
+
+
+async def fill(store: Store, watcher: Watcher, total: int) -> None:
+    space = store.workspace("default")
+    ready = [passages(BATCH) for _ in range(20)]
+    watcher.longest()
+    await trio.sleep(3)
+    row("longest read of another client while nothing is written", watcher.longest())
+    await store.connection.write("CONFIG", "SET", "latency-monitor-threshold", 1)
+    begin = time.perf_counter()
+    for number, (text, chunks) in enumerate(ready):
+        await space.add(memory(text, number), chunks)
+    rate = BATCH * len(ready) / (time.perf_counter() - begin)
+    row(f"ingest, memories of {BATCH} chunks, one after the other", f"{rate:.0f} chunks/s")
+    row("  longest read of another client meanwhile", watcher.longest())
+    row("  longest transaction, as the server measures it", await longest_command(store))
+    text, chunks = passages(2000)
+    watcher.longest()
+    begin = time.perf_counter()
+    await space.add(memory(text, 0), chunks)
+    row("ingest, one memory of 2,000 chunks", f"{2000 / (time.perf_counter() - begin):.0f} chunks/s")
+    row("  longest read of another client meanwhile", watcher.longest())
+    row("  longest transaction, as the server measures it", await longest_command(store))
+    times: list[float] = []
+    for number in range(200):
+        text, chunks = passages(1)
+        await timed(times, space.add(memory(text, number), chunks))
+    row("add of one chunk, p50 / p95", percentiles(times))
+    watcher.longest()
+    rate = 0.0
+    while (held := (await space.info()).chunks) < total:
+        text, chunks = passages(min(BATCH, total - held))
         begin = time.perf_counter()
-        for number, (text, chunks) in enumerate(ready):
-            await space.add(memory(text, number), chunks)
-        row(
-            f"ingest, one memory of {BATCH} chunks after the other",
-            f"{BATCH * 10 / (time.perf_counter() - begin):.0f} chunks/s",
-        )
-        row("  longest wait of another client's read", f"{1e3 * max(pauses):.0f} ms")
-        pauses.clear()
-        text, chunks = passages(2000)
-        begin = time.perf_counter()
-        await space.add(memory(text, 0), chunks)
-        row("ingest, one memory of 2,000 chunks", f"{2000 / (time.perf_counter() - begin):.0f} chunks/s")
-        row("  longest wait of another client's read", f"{1e3 * max(pauses):.0f} ms")
-        times: list[float] = []
-        for number in range(200):
-            text, chunks = passages(1)
-            await timed(times, space.add(memory(text, number), chunks))
-        row("add of one chunk, p50 / p95", percentiles(times))
-        pauses.clear()
-        while (held := (await space.info()).chunks) < total:
-            text, chunks = passages(min(BATCH, total - held))
-            await space.add(memory(text, held), chunks)
-        row(f"  longest wait of another client's read, up to {total:,} chunks", f"{1e3 * max(pauses):.0f} ms")
-        nursery.cancel_scope.cancel()
+        await space.add(memory(text, held), chunks)
+        rate = len(chunks) / (time.perf_counter() - begin)
+    row(f"ingest at {total:,} chunks, the last memory", f"{rate:.0f} chunks/s")
+    row(f"  longest read of another client, up to {total:,} chunks", watcher.longest())
+    row("  longest transaction, as the server measures it", await longest_command(store))
 
 
 async def search(store: Store) -> None:
@@ -132,19 +179,29 @@ async def search(store: Store) -> None:
         row(f"search by vectors{name}, p50 / p95", percentiles(vectors))
 
 
+async def wait_for_the_end(directory: Path) -> None:
+    """Wait until the server has compacted its log and is gone."""
+    lock = reaper.open_lock(directory / "store", reaper.SERVER)
+    while not reaper.try_lock(lock, fcntl.LOCK_EX):  # noqa: ASYNC110 - it is another process that is waited for
+        await trio.sleep(0.05)
+    os.close(lock)
+
+
 async def main(total: int) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        settings = Settings(data_dir=Path(directory), store_linger=0.0)
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        settings = Settings(data_dir=directory, store_linger=0.0)
         print(f"| {'store of ' + format(total, ',') + ' chunks':<62} | {'':>24} |\n|{'-' * 64}|{'-' * 26}|")
-        async with open_store(settings) as store, open_store(settings) as reader:
-            await fill(store, reader, total)
+        async with open_store(settings) as store:
+            await store.workspace("default").info()
+            watcher = Watcher(directory)
+            await fill(store, watcher, total)
             await search(store)
+            watcher.end()
             figures = await store.workspace("default").statistics()
-            row(
-                "memory / disk, per chunk",
-                f"{figures.bytes_in_memory / total / 1e3:.1f} / {figures.bytes_on_disk / total / 1e3:.1f} kB",
-            )
-        await trio.sleep(3)  # the server compacts its log and ends
+            sizes = f"{figures.bytes_in_memory / total / 1e3:.1f} / {figures.bytes_on_disk / total / 1e3:.1f} kB"
+            row("memory / disk, per chunk", sizes)
+        await wait_for_the_end(directory)
         begin = time.perf_counter()
         async with open_store(settings) as store:
             space = store.workspace("default")
@@ -156,6 +213,7 @@ async def main(total: int) -> None:
             text, chunks = passages(1)
             await space.add(memory(text, 0), chunks)
             row("cold start to the first durable add", f"{time.perf_counter() - begin:.2f} s")
+        await wait_for_the_end(directory)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from zapomni.models import MemoryResult, preview_of
 from zapomni.store import facets, postings
 from zapomni.store.cards import CLEAR, Card, content_hash, count_in, forget_hash, hide, put_card, read_card
 from zapomni.store.names import digest, term_name
-from zapomni.store.space import CLEANUP_SECONDS
+from zapomni.store.space import CLEANUP_SECONDS, About
 from zapomni.store.upkeep import STEP, discard_range, drop_draft, remove_vectors, steps
 from zapomni.store.values import MOST_CHUNKS, check_chunks, check_memory, micros, to_json
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from zapomni.models import NewChunk, NewMemory
     from zapomni.store.connection import Reader
-    from zapomni.store.space import About, Space
+    from zapomni.store.space import Space
     from zapomni.store.wire import Command
 
 BATCH = 50  # chunks; in a store of 100,000 other clients wait about 70 ms for so many vectors
@@ -129,8 +129,7 @@ class Draft:
 
         def attempt(reader: Reader) -> list[Command]:
             nonlocal outcome
-            about = self._space.watched_about(reader)
-            outcome = self._decide(reader)
+            about, outcome = self._look(reader)
             if outcome.same:
                 return []
             batch = self._batch(reader, rest, hidden=False, about=about)
@@ -161,8 +160,7 @@ class Draft:
 
         def attempt(reader: Reader) -> list[Command]:
             nonlocal outcome
-            self._space.watched_about(reader)
-            outcome = self._decide(reader)
+            _, outcome = self._look(reader)
             return []
 
         await self._space.connection.optimistic(self._watched(), attempt)
@@ -237,14 +235,25 @@ class Draft:
         return commands
 
     def _watched(self) -> list[str]:
-        memory, keys = self._memory, self._space.keys
-        by = keys.names(memory.key) if memory.key is not None else keys.hashes(content_hash(memory.text))
-        return [keys.about, keys.cards(memory.id), by, self._lease]
+        keys = self._space.keys
+        return [keys.about, keys.cards(self._memory.id), self._twin[0], self._lease]
 
-    def _decide(self, reader: Reader) -> Outcome:
+    @property
+    def _twin(self) -> tuple[str, str]:
+        """Where to look for a memory that is the same, by its key or else by its text."""
+        memory, keys, text = self._memory, self._space.keys, content_hash(self._memory.text)
+        return (keys.hashes(text), text) if memory.key is None else (keys.names(memory.key), memory.key)
+
+    def _look(self, reader: Reader) -> tuple[About, Outcome]:
         """Find out what this write comes to; everything read here is watched."""
         memory, keys = self._memory, self._space.keys
-        own = read_card(reader, keys, memory.id)
+        about, own, twin = reader.all(
+            [("HGETALL", keys.about), ("HGET", keys.cards(memory.id), memory.id), ("HGET", *self._twin)]
+        )
+        return About.parse(about, self._space.name), self._decide(reader, Card.load(own), twin)
+
+    def _decide(self, reader: Reader, own: Card | None, twin: bytes | None) -> Outcome:
+        memory = self._memory
         if self._update:
             if own is None or own.deleted:
                 raise NotFoundError(f"there is no memory {memory.id}")
@@ -253,17 +262,14 @@ class Draft:
             raise ValidationError(f"memory {memory.id} is in the trash: restore it, or use another id")
         if own is not None:
             return Outcome(memory.id, same=True)
-        if memory.key is None:
-            text = content_hash(memory.text)
-            found = reader("HGET", keys.hashes(text), text)
-            return Outcome(memory.id) if found is None else Outcome(found.decode(), same=True)
-        # The key decides what a memory is; the same text under another key is another memory.
-        found = reader("HGET", keys.names(memory.key), memory.key)
-        if found is None:
+        if twin is None:
             return Outcome(memory.id)
-        old = read_card(reader, keys, found.decode())
+        if memory.key is None:
+            return Outcome(twin.decode(), same=True)
+        # The key decides what a memory is; the same text under another key is another memory.
+        old = read_card(reader, self._space.keys, twin.decode())
         assert old is not None, "a key belongs to a memory"
-        return Outcome(found.decode(), old, same=old.fingerprint == self._fingerprint(memory.key))
+        return Outcome(twin.decode(), old, same=old.fingerprint == self._fingerprint(memory.key))
 
     def _fingerprint(self, key: str | None) -> str:
         memory = self._memory
