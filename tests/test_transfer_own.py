@@ -52,6 +52,7 @@ RECORDS = st.builds(
     key=st.none() | WORDS,
     workspace=st.none() | WORDS,
     created_at=st.none() | MOMENTS,
+    updated_at=st.none() | MOMENTS,
     version=st.integers(1, 2**31),
     history=st.lists(VERSIONS, max_size=2).map(tuple),
 )

@@ -6,10 +6,11 @@ UTF-8, one JSON object a line, lines ended by a line feed. The first line is the
 
 and every other line a memory, its fields in this order, those in brackets only where there is a value::
 
-    [id] [key] [workspace] version [created_at] text metadata [history]
+    [id] [key] [workspace] version [created_at] [updated_at] text metadata [history]
 
-``created_at`` is ISO 8601 in UTC to the microsecond. ``history`` lists the earlier versions, the oldest first, as
-objects with ``version``, ``text``, ``metadata`` and ``created_at``. Names inside metadata are sorted; characters
+``created_at``, when the memory was first stored, and ``updated_at``, when this version was, are ISO 8601 in UTC to
+the microsecond. ``history`` lists the earlier versions, the oldest first, as objects with ``version``, ``text``,
+``metadata`` and ``created_at``, which is when that version was stored. Names inside metadata are sorted; characters
 are written as themselves, never as escapes beyond those that JSON demands; numbers are kept as they are, whole
 ones of any size. So what a reader takes in, it writes out again to the byte.
 
@@ -50,6 +51,7 @@ def encode(record: Record) -> bytes:
         workspace=record.workspace,
         version=record.version,
         created_at=_moment(record.created_at),
+        updated_at=_moment(record.updated_at),
         text=record.text,
         metadata=dict(record.metadata),
     )
@@ -138,7 +140,9 @@ def _moment(moment: datetime | None) -> str | None:
 
 
 def _record(fields: object, where: str) -> Record:
-    own = _fields(fields, {"id": _text, "key": _text, "workspace": _text, "history": _history, **_EITHER})
+    own = _fields(
+        fields, {"id": _text, "key": _text, "workspace": _text, "updated_at": _stored, "history": _history, **_EITHER}
+    )
     return Record(**own, where=where)
 
 

@@ -49,6 +49,7 @@ def encode(record: Record) -> bytes:
         "workspace": record.workspace,
         "version": record.version,
         "created_at": record.created_at and iso(record.created_at),
+        "updated_at": record.updated_at and iso(record.updated_at),
     }
     lines = [f"{name}: {_dumps(value)}" for name, value in about.items() if value is not None]
     if record.metadata:
@@ -64,14 +65,15 @@ def decode(text: str, where: str = "") -> Record:
         raise ValueError("it does not begin with the lines that a memory has")
     if values.pop("zapomni") != VERSION:
         raise ValueError(f"it has another version than {VERSION}, which is what this program reads")
-    names = ("id", "key", "workspace", "version", "created_at", "metadata")
+    names = ("id", "key", "workspace", "version", "created_at", "updated_at", "metadata")
     unknown = values.keys() - set(names)
     if unknown:
         raise ValueError(f"it has a field that is not known: {', '.join(sorted(unknown))}")
-    name, key, workspace, version, created_at, metadata = (values.get(field) for field in names)
-    created = moment_of(created_at)
-    if created_at is not None and created is None:
-        raise ValueError("created_at is not a moment in ISO 8601")
+    name, key, workspace, version, created_at, updated_at, metadata = (values.get(field) for field in names)
+    created, updated = moment_of(created_at), moment_of(updated_at)
+    for field, given, moment in (("created_at", created_at, created), ("updated_at", updated_at, updated)):
+        if given is not None and moment is None:
+            raise ValueError(f"{field} is not a moment in ISO 8601")
     if version is not None and (not isinstance(version, int) or version < 1):
         raise ValueError("version is not a number from 1 on")
     if metadata is not None and not isinstance(metadata, dict):
@@ -84,6 +86,7 @@ def decode(text: str, where: str = "") -> Record:
         workspace=None if workspace is None else str(workspace),
         version=version or 1,
         created_at=created,
+        updated_at=updated,
         where=where,
     )
 

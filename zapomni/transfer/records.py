@@ -27,6 +27,7 @@ class Version:
     text: str
     metadata: Mapping[str, Any] = attrs.field(factory=dict)
     created_at: datetime | None = None
+    """When this version was stored."""
 
 
 @attrs.frozen(kw_only=True)
@@ -41,7 +42,9 @@ class Record:
     """Its own, or one derived from where it came from: to import it again replaces it, or changes nothing."""
     workspace: str | None = None
     created_at: datetime | None = None
-    """When it was stored; only our own formats bring it."""
+    """When it was first stored; only our own formats bring it."""
+    updated_at: datetime | None = None
+    """When this version was stored, where it is not the first."""
     version: int = 1
     history: tuple[Version, ...] = ()
     """Earlier versions, the oldest first."""
