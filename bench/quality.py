@@ -27,7 +27,7 @@ from zapomni.config import load
 from zapomni.embed import Embedder, open_embedder
 from zapomni.fusion import Candidate, fuse, vector_weight
 from zapomni.models import Passage
-from zapomni.terms import K1, B, context_of, document_terms, hints, importance, indexed_terms, query_terms, words
+from zapomni.terms import K1, B, document_terms, hints, importance, indexed_terms, query_terms, title_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -108,16 +108,15 @@ class Library:
     def __init__(self, collection: Collection, embedder: Embedder) -> None:
         self.embedder = embedder
         self.passages: list[Passage] = []
-        contexts: list[str] = []
+        indexed = []
         last: dict[str, str] = {}
         for memory in collection.memories:
             metadata = memory.get("metadata") or {}
             stamp = metadata.get("timestamp")
             source = metadata.get("source")
             moment = datetime.fromisoformat(stamp).replace(tzinfo=UTC) if stamp else None
-            before = last.get(source, "") if source else ""
-            pieces = chunk(memory["text"])
-            for piece in pieces:
+            context = last.get(source, "") if source else ""
+            for piece in chunk(memory["text"]):
                 self.passages.append(
                     Passage(
                         number=len(self.passages),
@@ -132,13 +131,13 @@ class Library:
                         source=source,
                     )
                 )
-                contexts.append(context_of(pieces, piece.index, before))
+                title = title_of(memory["text"]) if piece.index > 1 else ""
+                indexed.append(
+                    indexed_terms(piece.text, context=context, title=title, timestamp=moment, metadata=metadata)
+                )
+                context = piece.text
             if source:
-                last[source] = pieces[-1].text
-        indexed = [
-            indexed_terms(passage.text, context=context, timestamp=passage.timestamp, metadata=passage.metadata)
-            for passage, context in zip(self.passages, contexts, strict=True)
-        ]
+                last[source] = context
         self.words = WordIndex(((terms.counts, terms.length) for terms in indexed), K1, B)
         texts = [memory["text"] for memory in collection.memories]
         lengths = [sum(len(word.primary) for word in words(text)) for text in texts]

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zapomni.chunking import chunk
 from zapomni.models import Passage
-from zapomni.terms import context_of, dates_in, document_terms, hints, importance, indexed_terms, query_terms, words
+from zapomni.terms import dates_in, document_terms, hints, importance, indexed_terms, query_terms, title_of, words
 from zapomni.terms.dates import Mention
 from zapomni.terms.indexing import MAX_QUERY_TERMS, UNIT
 from zapomni.terms.stopwords import STOP_WORDS
@@ -199,7 +198,7 @@ def test_the_context_counts_less_than_the_passage() -> None:
     assert indexed.counts["dog"] == UNIT
     assert 0 < indexed.counts["cat"] < UNIT
     assert 0 < indexed.counts["diari"] < UNIT
-    assert indexed.length == 2 * UNIT + 3 * indexed.counts["cat"]
+    assert indexed.length == 2 * UNIT + (3 + 1) * indexed.counts["cat"]
 
 
 def test_metadata_is_indexed_as_words_whatever_its_shape() -> None:
@@ -211,17 +210,15 @@ def test_a_timestamp_in_the_metadata_is_no_word() -> None:
     assert "13" not in indexed_terms("text", metadata={"timestamp": "2023-05-08T13:56:00"}).counts
 
 
-def test_the_first_passage_follows_the_memory_before_and_the_others_their_neighbour() -> None:
-    chunks = chunk("A sentence about things. " * 100)
-    assert context_of(chunks, 0, "before") == "before"
-    assert context_of(chunks, 1, "before").strip() == chunks[0].text.strip()
-    assert chunks[1].text in context_of(chunks, 2, "before")
-    assert "before" not in context_of(chunks, 2, "before")
+def test_a_title_is_a_first_line_of_moderate_length() -> None:
+    assert title_of("The Title\n\nA text.") == "The Title"
+    assert title_of("one line") == "one line"
+    assert len(title_of("word " * 1000)) <= 200
 
 
-def test_every_passage_knows_the_title() -> None:
-    chunks = chunk("The Title\n\n" + "A sentence about things. " * 200)
-    assert all("The Title" in context_of(chunks, index) for index in range(1, len(chunks)))
+def test_a_title_counts_like_the_context() -> None:
+    counts = indexed_terms("a dog", context="a cat", title="Pets").counts
+    assert counts["pet"] == counts["cat"] < counts["dog"]
 
 
 def test_the_rarest_term_is_the_most_important() -> None:

@@ -5,11 +5,11 @@ from zapomni.terms.indexing import (
     K1,
     B,
     IndexedTerms,
-    context_of,
     document_terms,
     importance,
     indexed_terms,
     query_terms,
+    title_of,
 )
 from zapomni.terms.question import hints
 from zapomni.terms.words import LETTERS, tokens, words
@@ -19,13 +19,13 @@ __all__ = [
     "LETTERS",
     "B",
     "IndexedTerms",
-    "context_of",
     "dates_in",
     "document_terms",
     "hints",
     "importance",
     "indexed_terms",
     "query_terms",
+    "title_of",
     "tokens",
     "words",
 ]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import islice
+from functools import lru_cache
+from itertools import chain, islice
 from math import log1p, sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,13 @@ from zapomni.terms.dates import dates_in, terms_of
 from zapomni.terms.words import other_stems, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
-
-    from zapomni.models import Chunk
 
 UNIT = 4
 """What one occurrence of a passage's own word counts in the index."""
+CONTEXT = 2
+"""What a word of the context, the title or the metadata counts."""
+DATE = 2
 K1 = 0.9 * UNIT
 """BM25's saturation, in the index's units."""
 B = 0.4
@@ -34,8 +35,6 @@ B = 0.4
 MAX_QUERY_TERMS = 256
 _QUERY_CHARACTERS = 10_000  # what is longer is a text, and its beginning says what it is about
 
-_CONTEXT = 2
-_DATE = 2
 _EXTRA_WEIGHT = 0.2  # an exact form beside its stem: a little better than the stem alone, in every language tried
 _CHARACTER_WEIGHT = 0.5  # a single character beside its bigrams
 _RECOGNISED = frozenset({"timestamp", "created_at"})  # metadata that is indexed as what it means, not as words
@@ -53,43 +52,40 @@ class IndexedTerms:
 
 def document_terms(text: str) -> Counter[str]:
     """Count every term that a text can be found by."""
-    counts: Counter[str] = Counter()
-    for word in words(text):
-        counts.update(word.primary)
-        counts.update(word.extra)
-    return counts
+    return Counter(_bag(text)[0])
 
 
 def indexed_terms(
     text: str,
     *,
     context: str = "",
+    title: str = "",
     timestamp: datetime | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> IndexedTerms:
     """Return what a passage is indexed by.
 
-    `context` is what stands before it: the memory before of the same source, the heading, or the passage before.
+    `context` is the passage before it or, for the first of a memory, the last one of the memory before of the same
+    source. `title` is the memory's, for passages whose context does not hold it; see `title_of`.
     """
-    counts: Counter[str] = Counter()
-    length = _add(counts, text, UNIT) + _add(counts, context, _CONTEXT)
-    _add(counts, _text_of(metadata or {})[:_METADATA_CHARACTERS], _CONTEXT)
+    own, own_length = _bag(text)
+    counts = {term: UNIT * count for term, count in own.items()}
+    length = UNIT * own_length
+    for part in (context, title, _text_of(metadata)[:_METADATA_CHARACTERS] if metadata else ""):
+        if part:
+            bag, words_in_part = _bag(part)
+            length += CONTEXT * words_in_part
+            for term, count in bag.items():
+                counts[term] = counts.get(term, 0) + CONTEXT * count
     if timestamp is not None:
         for term in terms_of(timestamp):
-            counts[term] += _DATE
+            counts[term] = counts.get(term, 0) + DATE
     return IndexedTerms(counts, length)
 
 
-def context_of(chunks: Sequence[Chunk], index: int, before: str = "") -> str:
-    """Return the context of one of a memory's passages.
-
-    That is the passage before it and the memory's first line, which is often a title; for the first passage it is
-    the last one of the memory before of the same source.
-    """
-    if index == 0:
-        return before
-    title = chunks[0].text.partition("\n")[0][:_TITLE] if index > 1 else ""
-    return f"{title}\n{chunks[index - 1].text}"
+def title_of(text: str) -> str:
+    """Return a text's first line where it can be a title."""
+    return text[:_TITLE].partition("\n")[0]
 
 
 def query_terms(text: str) -> dict[str, float]:
@@ -125,15 +121,11 @@ def importance(frequencies: Mapping[str, int], passages: int) -> dict[str, float
     }
 
 
-def _add(counts: Counter[str], text: str, unit: int) -> int:
-    length = 0
-    for word in words(text):
-        length += len(word.primary)
-        for term in word.primary:
-            counts[term] += unit
-        for term in word.extra:
-            counts[term] += unit
-    return length * unit
+@lru_cache(maxsize=32)  # a passage is the context of the next one
+def _bag(text: str) -> tuple[Mapping[str, int], int]:
+    """Return how often each term is in a text, and how many words it has."""
+    found = words(text)
+    return Counter(chain.from_iterable(word.terms for word in found)), sum(len(word.primary) for word in found)
 
 
 def _text_of(value: object) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from zapomni.models import Passage
 
-SPEAKER_HINT = 0.1
+SPEAKER_HINT = 0.15
 DATE_HINT = 0.15
 
 _SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
@@ -30,11 +30,6 @@ def speaker_of(text: str, metadata: Mapping[str, Any]) -> str | None:
     return match[1].casefold() if match else None
 
 
-def most_hint(query: str) -> float:
-    """Return the most that `hints` may add to any passage's score."""
-    return SPEAKER_HINT + (DATE_HINT if dates_in(query) else 0.0)
-
-
 def hints(query: str, passages: Sequence[Passage]) -> list[float]:
     """Return what to add to each passage's score, on the scale where the best match of words is worth 1.
 
@@ -42,12 +37,24 @@ def hints(query: str, passages: Sequence[Passage]) -> list[float]:
     of the passages' speakers and no other.
     """
     dates = dates_in(query)
-    asked = set(re.findall(r"\w+", query.casefold()))
     speakers = [speaker_of(passage.text, passage.metadata) for passage in passages]
-    named = {speaker for speaker in speakers if speaker and not asked.isdisjoint(re.findall(r"\w+", speaker))}
-    speaker = named.pop() if len(named) == 1 else None
+    named = _named(query, speakers)
     return [
-        (SPEAKER_HINT if speaker is not None and said == speaker else 0.0)
+        (SPEAKER_HINT if named is not None and said == named else 0.0)
         + (DATE_HINT if any(date.covers(passage.timestamp or passage.created_at) for date in dates) else 0.0)
         for passage, said in zip(passages, speakers, strict=True)
     ]
+
+
+def most_hint(query: str, passages: Sequence[Passage]) -> float:
+    """Return the most that one passage more could gain, if it is by a speaker of these."""
+    speakers = [speaker_of(passage.text, passage.metadata) for passage in passages]
+    named = _named(query, speakers)
+    return (0.0 if named is None else SPEAKER_HINT) + (DATE_HINT if dates_in(query) else 0.0)
+
+
+def _named(query: str, speakers: Sequence[str | None]) -> str | None:
+    """Return the speaker that a query names, if it is only one."""
+    asked = set(re.findall(r"\w+", query.casefold()))
+    found = {speaker for speaker in set(speakers) if speaker and not asked.isdisjoint(re.findall(r"\w+", speaker))}
+    return found.pop() if len(found) == 1 else None

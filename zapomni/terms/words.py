@@ -91,6 +91,12 @@ class Word:
     extra: tuple[str, ...] = ()
     stop: bool = False
     """Too common, in the language of the text, to tell passages apart."""
+    terms: tuple[str, ...] = attrs.field(init=False, repr=False)
+    """Both kinds of terms."""
+
+    @terms.default
+    def _both(self) -> tuple[str, ...]:
+        return self.primary + self.extra
 
 
 def words(text: str) -> list[Word]:
