@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 
 LONG = 60.0
 SLOW = "UNWIND range(1, 100000) AS x UNWIND range(1, 100000) AS y RETURN count(x + y)"  # longer than any wait below
+
+
+def test_the_client_library_is_not_imported_before_it_is_needed() -> None:
+    code = "import sys, zapomni.store.connection; sys.exit(sorted({'redis', 'falkordb'} & set(sys.modules)) or 0)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 async def test_replies_are_as_the_server_sent_them(connection: Connection) -> None:

@@ -315,7 +315,7 @@ async def test_a_directory_whose_path_is_too_long_for_a_socket_works(tmp_path: P
     async with open_connection(settings_for(directory)) as connection:
         with trio.fail_after(LONG):
             await connection.write("SET", "n", 1)
-        path = Path((directory / "store" / "socket.path").read_text())
+        path = Path(reaper.socket_path(directory / "store") or "")
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     with trio.fail_after(SOON):
         while os.path.lexists(path):  # noqa: ASYNC110, ASYNC240
@@ -397,6 +397,15 @@ async def test_a_full_disk_fails_writes_until_there_is_room_again(tmp_path: Path
         await wait_until_gone(disk, SOON)
 
 
+async def test_a_disk_that_is_full_at_the_first_start_is_named(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with mounted(disk, "size=64k"):
+        with contextlib.suppress(OSError):
+            (disk / "ballast").write_bytes(b"x" * (64 << 10))
+        with pytest.raises(DatabaseError, match="is full"):
+            await open_and_wait(disk)
+
+
 async def test_a_server_that_ran_out_of_room_comes_back_with_everything_acknowledged(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     with mounted(disk, "size=32m"):
@@ -464,13 +473,20 @@ async def test_a_copy_of_a_directory_is_a_store_of_its_own(tmp_path: Path) -> No
         async with open_connection(settings_for(original)) as connection:
             with trio.fail_after(LONG):
                 await connection.write("SET", "n", 1)
+                server = await run_id(connection)
                 copy = original.with_name(original.name + "-copy")
                 shutil.copytree(original, copy, ignore=shutil.ignore_patterns("*.sock"))
                 async with open_connection(settings_for(copy)) as other:
                     assert await other.write("INCR", "n") == 2
+                await wait_until_gone(copy, SOON)
                 assert await connection.read("GET", "n") == b"1"
-        await wait_until_gone(copy, SOON)
+                assert await run_id(connection) == server, "the end of the other server is no matter of this one"
         await wait_until_gone(original, SOON)
+
+
+async def run_id(connection: Connection) -> bytes:
+    information: bytes = await connection.read("INFO", "server")
+    return next(line for line in information.splitlines() if line.startswith(b"run_id:"))
 
 
 async def test_a_server_whose_directory_was_deleted_ends_with_its_clients(tmp_path: Path) -> None:

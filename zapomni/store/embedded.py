@@ -14,14 +14,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import importlib.util
 import os
 import shutil
-import stat
 import subprocess
 import sys
-import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +29,7 @@ import trio
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.log import get_logger
 from zapomni.store import reaper
+from zapomni.store.directory import choose_socket, prepare
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -43,7 +41,6 @@ POLL_INTERVAL = 0.02
 LAUNCHES = 3  # a server that was killed while it loaded is started again, one that cannot run is not
 HOLD_OFF = 1.0  # seconds that a failed start is remembered, so that waiting calls do not start it in a tight loop
 LOG_BYTES = 1 << 20
-SOCKET_PATH_BYTES = 100  # the kernel takes 108 on Linux, 104 on macOS
 ROOM = 16 << 20  # more than a write takes, but for a few; one that does not fit ends the server, and is not lost
 INHERITED_ENVIRONMENT = ("LD_", "DYLD_", "OMP_", "MALLOC_", "LANG", "LC_", "TZ", "PATH")  # no keys, no passwords
 UNUSABLE = ("falkordb.so failed to load", "error while loading shared libraries", "not found (required by")
@@ -100,7 +97,7 @@ class EmbeddedServer:
             raise type(self._failure[1])(*self._failure[1].args) from self._failure[1]
         self._failure = None
         try:
-            _prepare(self.directory)
+            prepare(self.directory)
             with trio.fail_after(READY_DEADLINE):
                 await self._register()
                 await self._start_reaper()
@@ -176,7 +173,7 @@ class EmbeddedServer:
         launches = 0
         written = 0
         while True:
-            path = self._socket_path()
+            path = reaper.socket_path(self.directory)
             if path is not None and await _answers(path):
                 if launches:
                     log.info("store started", directory=str(self.directory))
@@ -192,19 +189,19 @@ class EmbeddedServer:
     async def _launch(self, lock: int) -> int:
         """Start the server, which inherits the lock; return where its part of the log begins."""
         binaries = find_binaries()
-        path = _choose_socket(self.directory)
-        for stale in (Path(path), *self.directory.glob("temp-*")):  # left by a server that was killed
+        path = choose_socket(self.directory)
+        for stale in (self.directory / path, *self.directory.glob("temp-*")):  # left by a server that was killed
             stale.unlink(missing_ok=True)
         address = self.directory / reaper.ADDRESS
         address.touch(mode=0o600)
-        address.write_bytes(os.fsencode(path).removeprefix(os.fsencode(f"{self.directory}/")))
+        address.write_bytes(os.fsencode(path))
         with contextlib.suppress(FileNotFoundError):
             if self.log_file.stat().st_size > LOG_BYTES:
                 self.log_file.replace(self.log_file.with_suffix(".log.1"))
         limit = str(int(self.query_timeout * 1000))
         options = {
             "port": "0",
-            "unixsocket": path,
+            "unixsocket": str(self.directory / path),
             "unixsocketperm": "700",
             "dir": str(self.directory),
             "daemonize": "yes",  # so that its end never leaves a zombie with us
@@ -258,14 +255,6 @@ class EmbeddedServer:
             last = lines[-1] if lines else "it left no word"
             raise DatabaseError(f"the store does not start: {last}; see {self.log_file}")
 
-    def _socket_path(self) -> str | None:
-        try:
-            path = self.directory / os.fsdecode((self.directory / reaper.ADDRESS).read_bytes())
-        except FileNotFoundError:
-            return None
-        # A copy of a directory must not lead to the server of the original.
-        return str(path) if path.parent == self.directory or path.name == _short_name(self.directory) else None
-
     @contextlib.contextmanager
     def _locked(self, name: str) -> Iterator[int | None]:
         """Hold a lock exclusively, or nothing when somebody else holds it."""
@@ -288,52 +277,6 @@ async def open_embedded(settings: Settings) -> AsyncIterator[EmbeddedServer]:
         yield server
     finally:
         await server.close()
-
-
-def _prepare(directory: Path) -> None:
-    """Make the directory, or check that it is ours and that we can write to it."""
-    try:
-        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            directory.mkdir(mode=0o700)
-        _check_private(directory)
-        os.close(reaper.open_lock(directory, reaper.CLIENTS))
-    except (NotADirectoryError, FileExistsError) as error:
-        raise ConfigError(f"data_dir must be a directory: {error.filename} is a file") from error
-    except OSError as error:
-        raise ConfigError(f"the data directory cannot be used: {error.strerror}: {error.filename}") from error
-
-
-def _check_private(directory: Path) -> None:
-    """Refuse a directory that another user made, and close our own to others."""
-    for found in (directory.lstat(), directory.stat()):
-        if found.st_uid != os.geteuid():
-            raise ConfigError(f"{directory} belongs to another user (uid {found.st_uid}); choose another data_dir")
-    if not stat.S_ISDIR(found.st_mode):
-        raise NotADirectoryError(0, "not a directory", str(directory))
-    if stat.S_IMODE(found.st_mode) != 0o700:
-        directory.chmod(0o700)
-
-
-def _choose_socket(directory: Path) -> str:
-    """Return a path that is short enough for a socket, in a directory that nobody else can enter."""
-    path = str(directory / "server.sock")
-    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
-        return path
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    shared = Path(tempfile.gettempdir()) / f"zapomni-{os.geteuid()}"
-    base = Path(runtime) / "zapomni" if runtime and os.path.isdir(runtime) else shared
-    with contextlib.suppress(FileExistsError):
-        base.mkdir(mode=0o700)
-    _check_private(base)
-    path = str(base / _short_name(directory))
-    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
-        raise ConfigError(f"the path of the data directory is too long for a socket; choose a shorter one: {directory}")
-    return path
-
-
-def _short_name(directory: Path) -> str:
-    return hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:16] + ".sock"
 
 
 async def _answers(path: str) -> bool:

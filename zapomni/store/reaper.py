@@ -38,6 +38,22 @@ def try_lock(lock: int, kind: int) -> bool:
     return True
 
 
+def short_name(directory: Path) -> str:
+    """Return the name of a socket that lies elsewhere: the same by whatever path, and another for a copy."""
+    found = directory.stat()
+    return f"{found.st_dev:x}-{found.st_ino:x}.sock"
+
+
+def socket_path(directory: Path) -> str | None:
+    """Return where the server of a directory listens, if one has ever been started there."""
+    try:
+        path = directory / os.fsdecode((directory / ADDRESS).read_bytes())
+        own = path.parent == directory or path.name == short_name(directory)
+    except FileNotFoundError:
+        return None
+    return str(path) if own else None  # the address in a copy of a directory is the original's
+
+
 def compaction_pays(directory: Path) -> bool:
     """Tell whether a rewrite now costs less than the tail would cost at the next start, and there is room for it."""
     base = tail = 0
@@ -55,10 +71,13 @@ def compaction_pays(directory: Path) -> bool:
 
 def connect(directory: Path) -> socket.socket | None:
     """Connect to the server, or return None where none listens."""
+    path = socket_path(directory)
+    if path is None:
+        return None
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(ANSWER_TIMEOUT)
     try:
-        connection.connect(str(directory / os.fsdecode((directory / ADDRESS).read_bytes())))
+        connection.connect(path)
     except OSError:
         connection.close()
         return None
@@ -176,7 +195,8 @@ def reap(path: Path, linger: float) -> None:
         if try_lock(directory.clients, fcntl.LOCK_EX):
             break
     directory.end_server()
-    # In this order: a client that gets its lock now must see that no reaper runs any more, and start one.
+    # In this order: a client that gets its lock now must see that neither server nor reaper runs any more.
+    os.close(directory.server)
     os.close(reaper)
     os.close(directory.clients)
 
