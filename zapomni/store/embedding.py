@@ -15,7 +15,7 @@ from zapomni.store import facets
 from zapomni.store.postings import unpack
 from zapomni.store.reading import passages
 from zapomni.store.values import check_vectors
-from zapomni.store.writing import add_vector, lack
+from zapomni.store.vectors import add_vector, lack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,8 +19,10 @@ from zapomni.errors import ConfigError
 from zapomni.store import archive, facets, schema, writing
 from zapomni.store.cards import Card, count_in, hide, put_card
 from zapomni.store.names import REGISTRY
+from zapomni.store.publication import GO_LAST, publish
 from zapomni.store.space import SCHEMA
 from zapomni.store.trash import TRASH
+from zapomni.store.vectors import add_vector, lack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,27 +131,6 @@ class Recovery:
         label, first, count, length, words, version, created, updated, timestamp, deleted = node[:10]
         memory_id, metadata, tags, content, fingerprint, key, source = node[10:]
         space, keys = self.space, self.space.keys
-        if version > 1:
-            self.pending.append(space.statement(writing.REPLACE, id=memory_id, first=first))
-        self.pending.append(
-            space.statement(
-                writing.PUBLISH,
-                first=first,
-                id=memory_id,
-                key=key,
-                version=version,
-                metadata=metadata,
-                tags=tags,
-                source=source,
-                created=created,
-                updated=updated,
-                timestamp=timestamp,
-                hash=content,
-                fingerprint=fingerprint,
-                length=length,
-                words=words,
-            )
-        )
         card = Card(
             first=first,
             count=count,
@@ -163,6 +144,7 @@ class Recovery:
             key=key,
             deleted=label == "Trash",
         )
+        self.pending += publish(space, memory_id, card, metadata, length, updated, timestamp)
         if label == "Version":
             self.pending.append(hide(keys, card.numbers))
             return
@@ -192,7 +174,7 @@ class Recovery:
         for number, vector in zip(numbers, whole * (reaches[:, None] / np.float32(127)), strict=True):
             if number in self.lacking:
                 self.lacking.discard(number)
-                self.pending.append(writing.add_vector(key, number, vector))
+                self.pending.append(add_vector(key, number, vector))
 
     def _take_postings(self, payload: bytes) -> None:
         position = 0
@@ -215,10 +197,10 @@ class Recovery:
         for source, row in self.rows.items():
             # In the order of arrival, as they stood. What is in the trash has no place in a row until it is back.
             self.pending += (
-                self.space.statement(writing.GO_LAST, id=memory_id, source=source) for *_, memory_id in sorted(row)
+                self.space.statement(GO_LAST, id=memory_id, source=source) for *_, memory_id in sorted(row)
             )
         if self.lacking:
-            self.pending.append(writing.lack(keys.pending(1), sorted(self.lacking)))
+            self.pending.append(lack(keys.pending(1), sorted(self.lacking)))
         await self._flush()
         about: list[str | int] = ["schema", SCHEMA]
         if self.header["model"] is not None:

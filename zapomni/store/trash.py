@@ -9,9 +9,9 @@ import attrs
 from zapomni.errors import NotFoundError, ValidationError
 from zapomni.store.cards import CLEAR, Card, count_in, forget_hash, hide, put_card, read_card
 from zapomni.store.reading import find_card
-from zapomni.store.upkeep import STEP, collect, forget_vectors, remove_vectors, steps, sweep
+from zapomni.store.upkeep import collect, sweep
 from zapomni.store.values import micros, storable
-from zapomni.store.writing import lack
+from zapomni.store.vectors import STEP, forget_vectors, lack, remove_vectors, steps
 
 if TYPE_CHECKING:
     from datetime import datetime

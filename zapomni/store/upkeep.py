@@ -13,9 +13,10 @@ import numpy as np
 from zapomni.store import facets, postings
 from zapomni.store.cards import hide
 from zapomni.store.cypher import rows
+from zapomni.store.vectors import STEP, forget_vectors, remove_vectors, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from zapomni.store.space import About, Space
     from zapomni.store.wire import Command
 
-STEP = 100  # chunks; other clients wait for one step at the most
 LISTS = 500  # index entries that are looked at together
 WORTH_REWRITING = 0.25
 CLAIM_SECONDS = 3600
@@ -46,24 +46,6 @@ def discard_range(keys: Keys, about: About, numbers: range) -> list[Command]:
     """Return the commands that take chunks out of every search, and remember to clear their index entries."""
     commands: list[Command] = [hide(keys, numbers), ("SADD", keys.garbage, f"{numbers.start}:{len(numbers)}")]
     return commands + forget_vectors(keys, about, numbers)
-
-
-def forget_vectors(keys: Keys, about: About, numbers: range) -> list[Command]:
-    """Return the commands that take chunks out of the vector sets; those of many chunks have to follow in steps."""
-    commands: list[Command] = [
-        ("ZREMRANGEBYSCORE", keys.pending(generation), numbers.start, numbers.stop - 1) for generation in about.sets
-    ]
-    if len(numbers) <= STEP:
-        commands += remove_vectors(keys, about, numbers)
-    return commands
-
-
-def remove_vectors(keys: Keys, about: About, numbers: Iterable[int]) -> list[Command]:
-    return [("VREM", keys.vectors(generation), number) for number in numbers for generation in about.sets]
-
-
-def steps(numbers: range) -> list[range]:
-    return [numbers[begin : begin + STEP] for begin in range(0, len(numbers), STEP)]
 
 
 async def sweep(space: Space) -> int:

@@ -18,15 +18,14 @@ from zapomni.models import MemoryResult, preview_of
 from zapomni.store import facets, postings
 from zapomni.store.cards import CLEAR, Card, content_hash, count_in, forget_hash, hide, put_card, read_card
 from zapomni.store.names import digest, term_name
+from zapomni.store.publication import GO_LAST, TAKE_PLACE, publish
 from zapomni.store.space import CLEANUP_SECONDS, About
-from zapomni.store.upkeep import STEP, discard_range, drop_draft, remove_vectors, steps
+from zapomni.store.upkeep import discard_range, drop_draft
 from zapomni.store.values import MOST_CHUNKS, check_chunks, check_memory, micros, to_json
+from zapomni.store.vectors import STEP, lack, put_vectors, remove_vectors, steps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from zapomni.models import NewChunk, NewMemory
     from zapomni.store.connection import Reader
@@ -42,31 +41,6 @@ MATCH (d:Draft {first: $first})
 UNWIND range(0, size($texts) - 1) AS i
 CREATE (d)-[:HAS_CHUNK]->
        (:Chunk {number: $number + i, index: $index + i, start: $starts[i], end: $ends[i], text: $texts[i]})
-"""
-REPLACE = """
-MATCH (o:Memory {id: $id}), (d:Draft {first: $first})
-CREATE (d)-[:REPLACES]->(o)
-SET o:Version REMOVE o:Memory
-"""
-PUBLISH = """
-MATCH (d:Draft {first: $first})
-SET d:Memory, d.id = $id, d.key = $key, d.version = $version, d.metadata = $metadata, d.tags = $tags,
-    d.source = $source, d.created_at = $created, d.updated_at = $updated, d.timestamp = $timestamp,
-    d.hash = $hash, d.fingerprint = $fingerprint, d.length = $length, d.words = $words
-REMOVE d:Draft
-"""
-# Memories of one source stand in a row. A new version takes the place of the old one; everything else goes to the end.
-TAKE_PLACE = (
-    "MATCH (m:Memory {id: $id})-[:REPLACES]->(o), (p)-[r:NEXT]->(o) DELETE r CREATE (p)-[:NEXT]->(m)",
-    "MATCH (m:Memory {id: $id})-[:REPLACES]->(o), (o)-[r:NEXT]->(n) DELETE r CREATE (m)-[:NEXT]->(n)",
-    "MATCH (m:Memory {id: $id})-[:REPLACES]->(o), (s)-[r:LATEST]->(o) DELETE r CREATE (s)-[:LATEST]->(m)",
-)
-GO_LAST = """
-MATCH (m:Memory {id: $id})
-MERGE (s:Source {name: $source})
-WITH m, s OPTIONAL MATCH (s)-[l:LATEST]->(p)
-DELETE l CREATE (s)-[:LATEST]->(m)
-WITH m, p WHERE p IS NOT NULL CREATE (p)-[:NEXT]->(m)
 """
 
 
@@ -226,7 +200,7 @@ class Draft:
                 texts=[self._memory.text[chunk.start : chunk.end] for chunk in chunks],
             )
         )
-        commands += vector_commands(space, about, self._memory, [(number + i, chunk) for i, chunk in enumerate(chunks)])
+        commands += put_vectors(keys, about, self._memory, [(number + i, chunk) for i, chunk in enumerate(chunks)])
         gains = postings.encode((number + i, chunk.terms, chunk.length) for i, chunk in enumerate(chunks))
         names = {term: term_name(term) for term in gains}
         commands += (("APPEND", keys.entry(names[term]), bytes(gain)) for term, gain in gains.items())
@@ -257,12 +231,13 @@ class Draft:
         if self._update:
             if own is None or own.deleted:
                 raise NotFoundError(f"there is no memory {memory.id}")
-            return Outcome(memory.id, own, same=own.fingerprint == self._fingerprint(own.key))
+            same = own.fingerprint == self._fingerprint(own.key) and not memory.distinct
+            return Outcome(memory.id, own, same=same)
         if own is not None and own.deleted:
             raise ValidationError(f"memory {memory.id} is in the trash: restore it, or use another id")
         if own is not None:
             return Outcome(memory.id, same=True)
-        if twin is None:
+        if twin is None or (memory.key is None and memory.distinct):
             return Outcome(memory.id)
         if memory.key is None:
             return Outcome(twin.decode(), same=True)
@@ -293,42 +268,22 @@ class Draft:
             key=key,
         )
         timestamp = None if memory.timestamp is None else micros(memory.timestamp)
-        commands: list[Command] = []
-        if old is not None:
-            commands.append(space.statement(REPLACE, id=outcome.memory_id, first=self._first))
-        commands.append(
-            space.statement(
-                PUBLISH,
-                first=self._first,
-                id=outcome.memory_id,
-                key=key,
-                version=card.version,
-                metadata=self._metadata,
-                tags=to_json({"tags": list(card.tags)}),
-                source=memory.source,
-                created=card.created,
-                updated=None if old is None else now,
-                timestamp=timestamp,
-                hash=card.hash,
-                fingerprint=card.fingerprint,
-                length=len(memory.text),
-                words=words,
-            )
-        )
+        memory_id, updated = outcome.memory_id, None if old is None else now
+        commands = publish(space, memory_id, card, self._metadata, len(memory.text), updated, timestamp)
         if old is not None and old.source == memory.source:
-            commands += (space.statement(query, id=outcome.memory_id) for query in TAKE_PLACE)
+            commands += (space.statement(query, id=memory_id) for query in TAKE_PLACE)
         elif memory.source is not None:
-            commands.append(space.statement(GO_LAST, id=outcome.memory_id, source=memory.source))
+            commands.append(space.statement(GO_LAST, id=memory_id, source=memory.source))
         if old is not None:
             commands += count_in(keys, old, -1)
-            commands += forget_hash(reader, keys, outcome.memory_id, old)
+            commands += forget_hash(reader, keys, memory_id, old)
             commands += discard_range(keys, about, old.numbers)
         names = facets.names(card.tags, memory.source, memory.metadata)
         record = facets.encode(card.first, card.count, card.created if timestamp is None else timestamp, card.created)
         commands += (("APPEND", keys.entry(name), record) for name in names)
         commands.append(("SADD", keys.index, *names))
-        commands += put_card(keys, outcome.memory_id, card)
-        commands.append(("HSETNX", keys.hashes(card.hash), card.hash, outcome.memory_id))
+        commands += put_card(keys, memory_id, card)
+        commands.append(("HSETNX", keys.hashes(card.hash), card.hash, memory_id))
         commands += count_in(keys, card, 1)
         if self._begun:
             commands += [hide(keys, card.numbers, CLEAR), ("DEL", self._lease)]
@@ -345,38 +300,6 @@ async def open_draft(space: Space, memory: NewMemory, total: int, *, update: boo
         # Should it fail, somebody sweeps the draft later; what went wrong before is what the caller has to know.
         with trio.move_on_after(CLEANUP_SECONDS, shield=True), suppress(ZapomniError):
             await draft.discard()
-
-
-def vector_commands(
-    space: Space, about: About, memory: NewMemory, numbered: Sequence[tuple[int, NewChunk]]
-) -> list[Command]:
-    """Return the commands that put vectors into their set, and note which are missing in which set."""
-    keys = space.keys
-    commands: list[Command] = []
-    own = None if memory.model is None else about.set_for(memory.model)
-    if own is not None and memory.model is not None and about.sets[own] is None:
-        model = memory.model
-        commands.append(("HSET", keys.about, "model", model.name, "dimension", model.dimension))
-    for generation in about.sets:
-        missing = [number for number, chunk in numbered if generation != own or chunk.vector is None]
-        if missing:
-            commands.append(lack(keys.pending(generation), missing))
-    if own is not None:
-        commands += (
-            add_vector(keys.vectors(own), number, chunk.vector)
-            for number, chunk in numbered
-            if chunk.vector is not None
-        )
-    return commands
-
-
-def lack(key: str, numbers: Iterable[int]) -> Command:
-    """Return the command that notes which chunks have no vector."""
-    return ("ZADD", key, *(word for number in numbers for word in (number, number)))
-
-
-def add_vector(key: str, number: int, vector: NDArray[np.float32]) -> Command:
-    return ("VADD", key, "FP32", vector.astype("<f4").tobytes(), number, "Q8", "EF", 200, "M", 16)
 
 
 async def add(
