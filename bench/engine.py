@@ -157,7 +157,7 @@ async def measure_large(engine: MemoryEngine, characters: int) -> None:
 
 
 async def main(sizes: Sequence[int], large: int) -> None:
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         settings = Settings(data_dir=Path(directory), store_linger=0.0)
         print(f"| {'engine':<58} | {'':>24} |\n|{'-' * 60}|{'-' * 26}|")
         async with open_engine(settings) as engine, open_store(settings) as store, open_embedder(settings) as embedder:

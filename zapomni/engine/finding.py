@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
-import trio
 
 from zapomni.chunking import estimate_tokens
-from zapomni.errors import EmbeddingError
-from zapomni.fusion import Candidate, fuse, vector_weight
+from zapomni.engine.ranking import Question, rank
+from zapomni.engine.team import open_team
+from zapomni.errors import ConfigError, EmbeddingError
+from zapomni.fusion import vector_weight
 from zapomni.log import get_logger
 from zapomni.models import EmbeddingModel, Filters, SearchHit, SearchResult
-from zapomni.terms import K1, B, hints, importance, query_terms
+from zapomni.terms import K1, B, importance, query_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from zapomni.embed import Embedder
     from zapomni.fusion import Ranked
@@ -27,24 +25,15 @@ if TYPE_CHECKING:
 
 CANDIDATES = 200
 """Passages that each side proposes at first."""
+ATTEMPTS = 3  # while others change the very memories that are being found
 ONLY_WORDS = "the embedding model is unavailable, so only words were searched, not meaning"
+NO_VECTORS = "nothing has been embedded yet, so only words were searched, not meaning"
 OTHER_MODEL = (
     "the vectors were made by {} and the embedder is {}, so only words were searched; 'zapomni reembed' makes new ones"
 )
 _PER_HIT = 24  # tokens for a hit's number, date and id
 
 log = get_logger("engine")
-
-
-@attrs.frozen
-class Question:
-    """A query, ready for both sides."""
-
-    text: str
-    terms: Mapping[str, float]
-    vector: NDArray[np.float32] | None = None
-    """None where there is no embedder to ask, or nothing to compare with."""
-    model: EmbeddingModel | None = None
 
 
 @attrs.frozen
@@ -56,84 +45,61 @@ class Finder:
 
     async def search(self, query: str, *, limit: int, filters: Filters, max_tokens: int | None = None) -> SearchResult:
         """Return the memories that answer a query best, each with its best passage."""
-        question, notice = await self._ask(query)
-        count = CANDIDATES
-        while True:
-            by_words, by_meaning = await self._candidates(question, count, filters)
-            ranked, passages = await self._rank(question, by_words, by_meaning)
-            found_all = max(len(by_words.numbers), len(by_meaning.numbers) if by_meaning else 0) < count
-            if len(ranked) >= limit or found_all:  # else a few long memories took all the places
-                break
-            count *= 4
-        hits = [_hit(place, passages[place.best.number]) for place in ranked[:limit]]
-        kept = hits if max_tokens is None else _within(hits, max_tokens)
-        return SearchResult(tuple(kept), notice, truncated=len(kept) < len(hits))
-
-    async def _ask(self, query: str) -> tuple[Question, str | None]:
-        """Make the query's vector; where that fails, words have to do, and the reader is told."""
         terms = query_terms(query)
-        model = await self.workspace.model()
-        if model is None:
-            return Question(query, terms), None
-        try:
-            await self.embedder.ready()
-            if model.name != self.embedder.name:
-                return Question(query, terms), OTHER_MODEL.format(model.name, self.embedder.name)
-            frequencies, passages = await self.workspace.frequencies(terms)
-            vector = await self.embedder.embed_query(query, importance=importance(frequencies, passages))
-        except EmbeddingError as error:
-            log.warning("searching_by_words_only", error=str(error))
-            return Question(query, terms), ONLY_WORDS
-        return Question(query, terms, vector, EmbeddingModel(self.embedder.name, self.embedder.dimension)), None
-
-    async def _candidates(self, question: Question, count: int, filters: Filters) -> tuple[Scores, Scores | None]:
+        question: Question | None = None
+        notice: str | None = None
         by_words: Scores | None = None
-        by_meaning: Scores | None = None
+        count, attempts = CANDIDATES, 0
 
         async def search_words() -> None:
             nonlocal by_words
-            by_words = await self.workspace.search_words(question.terms, count=count, filters=filters, k1=K1, b=B)
+            by_words = await self.workspace.search_words(terms, count=count, filters=filters, k1=K1, b=B)
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(search_words)
-            if question.vector is not None and question.model is not None:
-                by_meaning = await self.workspace.search_vectors(
-                    question.vector, question.model, count=count, filters=filters
-                )
-        assert by_words is not None
-        return by_words, by_meaning
+        while True:
+            async with open_team() as team:
+                team.start_soon(search_words)
+                if question is None:
+                    question, notice = await self._ask(query, terms)
+                by_meaning = await self._search_vectors(question, count, filters)
+            assert by_words is not None
+            standing = await rank(self.workspace, question, by_words, by_meaning, limit=limit)
+            attempts += 1
+            if standing.changed and attempts < ATTEMPTS:
+                continue
+            found_all = max(len(by_words.numbers), len(by_meaning.numbers) if by_meaning else 0) < count
+            if len(standing.ranked) >= limit or found_all:  # else a few long memories took all the places
+                break
+            count *= 4
+        hits = [_hit(place, standing.passages[place.best.number]) for place in standing.ranked[:limit]]
+        kept = hits if max_tokens is None else _within(hits, max_tokens)
+        return SearchResult(tuple(kept), notice, truncated=len(kept) < len(hits))
 
-    async def _rank(
-        self, question: Question, by_words: Scores, by_meaning: Scores | None
-    ) -> tuple[list[Ranked], dict[int, Passage]]:
-        cosines = dict(_pairs(by_meaning)) if by_meaning is not None else {}
-        unseen = [number for number in by_words.numbers.tolist() if number not in cosines]
-        if question.vector is not None and question.model is not None and unseen:
-            cosines |= dict(_pairs(await self.workspace.similarities(question.vector, question.model, unseen)))
-        numbers = dict.fromkeys([*by_words.numbers.tolist(), *cosines])
-        passages = await self.workspace.passages(numbers)
-        candidates = [
-            Candidate(
-                number=passage.number,
-                memory_id=passage.memory_id,
-                moment=passage.timestamp or passage.created_at,
-                words=_word_score(by_words, passage.number),
-                cosine=cosines.get(passage.number),
-                hint=hint,
-            )
-            for passage, hint in zip(passages, hints(question.text, passages), strict=True)
-        ]
-        weight = vector_weight(self.embedder.weight, question.text, multilingual=self.embedder.multilingual)
-        return fuse(candidates, weight=weight), {passage.number: passage for passage in passages}
+    async def _ask(self, query: str, terms: Mapping[str, float]) -> tuple[Question, str | None]:
+        """Make the query's vector; where that fails, words have to do, and the reader is told."""
+        words_only = Question(query, terms)
+        made_by = await self.workspace.model()
+        frequencies, passages = await self.workspace.frequencies(terms)
+        if made_by is None:
+            return words_only, NO_VECTORS if passages else None
+        try:
+            await self.embedder.ready()
+            model = EmbeddingModel(self.embedder.name, self.embedder.dimension)
+            if model != made_by:
+                return words_only, OTHER_MODEL.format(made_by.name, model.name)
+            vector = await self.embedder.embed_query(query, importance=importance(frequencies, passages))
+        except EmbeddingError as error:
+            log.warning("searching_by_words_only", error=str(error))
+            return words_only, ONLY_WORDS
+        weight = vector_weight(self.embedder.weight, query, multilingual=self.embedder.multilingual)
+        return Question(query, terms, vector, model, weight), None
 
-
-def _pairs(scores: Scores) -> zip[tuple[int, float]]:
-    return zip(scores.numbers.tolist(), scores.values.tolist(), strict=True)
-
-
-def _word_score(scores: Scores, number: int) -> float:
-    totals = scores.totals
-    return float(totals[number]) if totals is not None and number < len(totals) else 0.0
+    async def _search_vectors(self, question: Question, count: int, filters: Filters) -> Scores | None:
+        if question.vector is None or question.model is None:
+            return None
+        try:
+            return await self.workspace.search_vectors(question.vector, question.model, count=count, filters=filters)
+        except ConfigError:  # somebody has just swapped the vectors for another model's
+            return None
 
 
 def _hit(place: Ranked, passage: Passage) -> SearchHit:
