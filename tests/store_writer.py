@@ -1,4 +1,4 @@
-"""A client that writes to the embedded store and prints the id of each write that was acknowledged."""
+"""A process that writes memories and says so: ``python -m tests.store_writer DATA_DIR WORKSPACE NAME COUNT``."""
 
 from __future__ import annotations
 
@@ -7,29 +7,26 @@ from pathlib import Path
 
 import trio
 
-from zapomni import log
+from tests.stores import chunks_of, memory_of
 from zapomni.config import Settings
-from zapomni.errors import DatabaseError
-from zapomni.store.connection import open_connection
+from zapomni.store.store import open_store
 
-GRAPH, VECTORS = "{zapomni:crash}:graph", "{zapomni:crash}:vectors"
+LARGE = 7  # every so manieth memory needs several batches
 
 
-async def main(directory: str, name: str, count: int) -> None:
-    log.configure("error")
-    async with open_connection(Settings(data_dir=Path(directory), store_linger=0.3)) as connection:
+def text_of(name: str, number: int) -> str:
+    repeat = 1200 if number % LARGE == LARGE - 1 else 1
+    return " ".join(f"common {name} item{number}" for _ in range(repeat))
+
+
+async def main(data_dir: str, workspace: str, name: str, count: int) -> None:
+    async with open_store(Settings(data_dir=Path(data_dir), store_linger=0.1)) as store:
         for number in range(count):
-            identity = f"{name}-{number}"
-            query = ("GRAPH.QUERY", GRAPH, f"CREATE (:Memory {{id: '{identity}'}})")
-            vector = ("VADD", VECTORS, "VALUES", 3, number, 1, 2, identity)
-            try:
-                replies = await connection.transaction([query, vector])
-            except DatabaseError:  # it may or may not be there; nobody was told that it is
-                continue
-            assert replies[1] == 1, "the write was repeated"
-            sys.stdout.write(identity + "\n")
-            sys.stdout.flush()
+            text = text_of(name, number)
+            receipt = await store.workspace(workspace).add(memory_of(text), chunks_of(text, 200))
+            print(receipt.memory_id, number, flush=True)
 
 
 if __name__ == "__main__":
-    trio.run(main, sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    _, directory, workspace, name, count = sys.argv
+    trio.run(main, directory, workspace, name, int(count))
