@@ -12,15 +12,19 @@ import stat
 import tempfile
 from pathlib import Path
 
-from zapomni.errors import ConfigError, DatabaseError
+from zapomni.errors import ConfigError
 from zapomni.store import reaper
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
 SOCKET = "server.sock"
 SOCKET_PATH_BYTES = 100  # the kernel takes 108 on Linux, 104 on macOS
 
 
 def prepare(directory: Path) -> None:
-    """Make the directory, or check that it is ours and that we can write to it."""
+    """Make the directory, or check that it is ours and that we can write to it.
+
+    Raises `ConfigError`, and `OSError` only when the disk is full.
+    """
     try:
         directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -30,8 +34,8 @@ def prepare(directory: Path) -> None:
     except (NotADirectoryError, FileExistsError) as error:
         raise ConfigError(f"data_dir must be a directory: {error.filename} is a file") from error
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DatabaseError(f"the disk that holds {directory} is full; make room and try again") from error
+        if error.errno in FULL:
+            raise  # there is nothing wrong with the directory
         raise ConfigError(f"the data directory cannot be used: {error.strerror}: {error.filename}") from error
 
 

@@ -29,7 +29,7 @@ import trio
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.log import get_logger
 from zapomni.store import reaper
-from zapomni.store.directory import choose_socket, prepare
+from zapomni.store.directory import FULL, choose_socket, prepare
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -107,6 +107,8 @@ class EmbeddedServer:
                 f"the store did not get ready within {READY_DEADLINE:g} s; see {self.log_file}"
             ) from None
         except OSError as error:
+            if error.errno in FULL:
+                raise self._full() from error
             raise DatabaseError(f"the store cannot be started: {error}") from error
         except (ConfigError, DatabaseError) as error:
             self._failure = trio.current_time(), error
