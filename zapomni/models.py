@@ -78,6 +78,8 @@ class NewMemory:
     source: str | None = None
     model: EmbeddingModel | None = None
     """What made the vectors; None when all of them come later."""
+    distinct: bool = False
+    """Write it even where the same text is there already, or as a version that changes nothing."""
 
 
 @attrs.frozen(eq=False)

@@ -30,6 +30,34 @@ AHEAD = 2  # batches that are prepared while one is being written
 log = get_logger("engine")
 
 
+def new_memory(
+    memory_id: str,
+    text: str,
+    metadata: Mapping[str, Any],
+    *,
+    key: str | None = None,
+    stored_at: datetime | None = None,
+    distinct: bool = False,
+) -> NewMemory:
+    """Return a memory to be stored, as of now where no other moment is given. Raises `ValidationError`."""
+    if not text.strip():
+        raise ValidationError("text cannot be empty or whitespace-only")
+    if len(text) > MAX_TEXT_LENGTH:
+        raise ValidationError(f"text exceeds maximum length of {MAX_TEXT_LENGTH:,} characters")
+    known = recognise(metadata)
+    return NewMemory(
+        id=memory_id,
+        text=text,
+        metadata=metadata,
+        created_at=stored_at or datetime.now(UTC),
+        timestamp=known.timestamp,
+        key=key,
+        tags=known.tags,
+        source=known.source,
+        distinct=distinct,
+    )
+
+
 @attrs.frozen
 class Writer:
     """Puts texts into a workspace."""
@@ -44,8 +72,11 @@ class Writer:
         self, text: str, metadata: Mapping[str, Any], *, key: str | None = None, progress: Progress | None = None
     ) -> MemoryResult:
         """Store a text; it is durable, and found by the next search, when this returns."""
-        memory = self._memory(str(uuid.uuid4()), text, metadata, key=key)
-        chunks = await cut(text, tokens=self.settings.chunk_tokens, overlap=self.settings.chunk_overlap)
+        return await self.write(new_memory(str(uuid.uuid4()), text, metadata, key=key), progress)
+
+    async def write(self, memory: NewMemory, progress: Progress | None = None) -> MemoryResult:
+        """Store a memory with its passages, a large one in batches that nobody sees before the last."""
+        chunks = await cut(memory.text, tokens=self.settings.chunk_tokens, overlap=self.settings.chunk_overlap)
         memory, embedder = await self._with_model(memory)
         setting = await self._setting(memory)
         if len(chunks) <= BATCH:
@@ -65,14 +96,11 @@ class Writer:
                             await progress(done, len(chunks), f"{done:,} of {len(chunks):,} passages stored")
             return await draft.publish()
 
-    async def change(
-        self, memory_id: str, text: str, metadata: Mapping[str, Any], created_at: datetime
-    ) -> MemoryResult:
+    async def change(self, memory: NewMemory) -> MemoryResult:
         """Give a memory a new text or new metadata; what it was becomes history."""
-        memory = attrs.evolve(self._memory(memory_id, text, metadata), created_at=created_at)
-        chunks = await cut(text, tokens=self.settings.chunk_tokens, overlap=self.settings.chunk_overlap)
+        chunks = await cut(memory.text, tokens=self.settings.chunk_tokens, overlap=self.settings.chunk_overlap)
         memory, embedder = await self._with_model(memory)
-        setting = Setting(timestamp=memory.timestamp, metadata=metadata)
+        setting = Setting(timestamp=memory.timestamp, metadata=memory.metadata)
         ready: list[NewChunk] = []
         before = ""
         for batch in batches(chunks):
@@ -104,23 +132,6 @@ class Writer:
             log.warning("embedding_deferred", error=str(error))
             self.on_deferred()
             return await prepare(chunks, before, setting, None)
-
-    def _memory(self, memory_id: str, text: str, metadata: Mapping[str, Any], *, key: str | None = None) -> NewMemory:
-        if not text.strip():
-            raise ValidationError("text cannot be empty or whitespace-only")
-        if len(text) > MAX_TEXT_LENGTH:
-            raise ValidationError(f"text exceeds maximum length of {MAX_TEXT_LENGTH:,} characters")
-        known = recognise(metadata)
-        return NewMemory(
-            id=memory_id,
-            text=text,
-            metadata=metadata,
-            created_at=datetime.now(UTC),
-            timestamp=known.timestamp,
-            key=key,
-            tags=known.tags,
-            source=known.source,
-        )
 
     async def _with_model(self, memory: NewMemory) -> tuple[NewMemory, Embedder | None]:
         model = await model_of(self.embedder, deferrable=self.settings.defer_embedding)

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import trio
 
 from zapomni.embed import open_embedder
 from zapomni.engine.latency import Latency
+from zapomni.engine.team import open_team
 from zapomni.errors import EmbeddingError, ValidationError, ZapomniError
 from zapomni.log import get_logger
 from zapomni.models import DEFAULT_WORKSPACE, Filters
@@ -22,14 +22,18 @@ from zapomni.store.store import open_store
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
+    import trio
+
     from zapomni.config import Settings
     from zapomni.embed import Embedder
     from zapomni.engine.adding import Writer
     from zapomni.engine.finding import Finder
+    from zapomni.engine.transfer import Imported
     from zapomni.engine.upkeep import Upkeep
     from zapomni.models import Memory, MemoryPage, MemoryResult, SearchResult, Statistics, WorkspaceInfo
     from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
+    from zapomni.transfer import Record
 
     Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
@@ -44,7 +48,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[MemoryEngine]:
 
     Raises `ConfigError` for settings that cannot work.
     """
-    async with open_store(settings) as store, open_embedder(settings) as embedder, trio.open_nursery() as background:
+    async with open_store(settings) as store, open_embedder(settings) as embedder, open_team() as background:
         yield MemoryEngine(settings, store, embedder, background)
         background.cancel_scope.cancel()
 
@@ -137,15 +141,13 @@ class MemoryEngine:
         """
         if text is None and metadata is None:
             raise ValidationError("give a new text, new metadata, or both")
+        from zapomni.engine.adding import new_memory
+
         with self._latency.timed("update"):
             writer = await self._writer(workspace)
             old = await writer.workspace.get(memory_id)
-            return await writer.change(
-                memory_id,
-                old.text if text is None else text,
-                old.metadata if metadata is None else metadata,
-                old.created_at,
-            )
+            new = old.text if text is None else text, old.metadata if metadata is None else metadata
+            return await writer.change(new_memory(memory_id, *new))
 
     async def delete_memory(self, memory_id: str, *, workspace: str | None = None) -> Memory:
         """Take a memory out of every search and list, and return it; it can be restored within the retention.
@@ -233,6 +235,24 @@ class MemoryEngine:
         from zapomni.engine.upkeep import reembed
 
         return await reembed(await self._workspace(workspace), self._embedder, progress)
+
+    async def export_memories(self, *, workspace: str | None = None) -> AsyncIterator[Record]:
+        """Yield every memory of a workspace with its history, first stored first; those in the trash are left out."""
+        from zapomni.engine.transfer import export
+
+        async for record in export(await self._workspace(workspace)):
+            yield record
+
+    async def import_memory(self, record: Record, *, workspace: str | None = None, dry_run: bool = False) -> Imported:
+        """Bring a memory in from elsewhere; where it comes with its id, as it was there, history included.
+
+        What is here already stays. A dry run writes nothing, and takes a workspace that does not exist as an empty
+        one. Raises `ValidationError`, `EmbeddingError`.
+        """
+        from zapomni.engine.transfer import Importer
+
+        importer = Importer(await self._writer(workspace))
+        return await (importer.judge(record) if dry_run else importer.bring_in(record))
 
     async def _workspace(self, name: str | None) -> Workspace:
         await self._prepare()
