@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.fakes import AT_ANY_SPEED, BrokenTool, EchoTool, FakeEngine, SlowTool, SomeTool, captured_log, server_with
 from zapomni.errors import DatabaseError
+from zapomni.tools import ALL_TOOLS
 
 if TYPE_CHECKING:
     from zapomni.server import MCPServer
@@ -46,11 +47,12 @@ async def test_a_call_is_answered_by_its_tool() -> None:
 
 async def test_the_tools_are_listed() -> None:
     answer = await own_server().handle_request(LIST)
-    assert [tool["name"] for tool in answer["tools"]] == ["add_memory", "search_memory", "get_stats"]
+    assert [tool["name"] for tool in answer["tools"]] == [tool.name for tool in ALL_TOOLS]
     for tool in answer["tools"]:
         assert tool["description"]
         assert tool["inputSchema"]["type"] == tool["outputSchema"]["type"] == "object"
-        assert tool["annotations"]["destructiveHint"] is False
+    destructive = {tool["name"] for tool in answer["tools"] if tool["annotations"].get("destructiveHint")}
+    assert destructive == {"delete_memory", "delete_workspace", "clear_all"}
 
 
 async def test_calls_reach_the_tools_that_they_name() -> None:
@@ -100,7 +102,7 @@ async def test_an_unknown_tool_is_not_found_and_the_others_are_named() -> None:
     answer = await own_server().handle_request(call("fake_tool", id=1))
     assert answer["error"]["code"] == -32601
     assert answer["error"]["message"] == "Tool not found: fake_tool"
-    assert answer["error"]["data"] == {"available_tools": ["add_memory", "search_memory", "get_stats"]}
+    assert answer["error"]["data"] == {"available_tools": [tool.name for tool in ALL_TOOLS]}
 
 
 async def test_a_tool_that_raises_is_answered_without_its_words() -> None:

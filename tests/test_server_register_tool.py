@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes import FakeEngine, SomeTool, captured_log, server_with, tool_without
 from tests.wire import connected
-from zapomni.tools import AddMemoryTool, GetStatsTool, SearchMemoryTool
+from zapomni.tools import ALL_TOOLS, AddMemoryTool, GetStatsTool, SearchMemoryTool
 
 
 def own_tools() -> list[Any]:
@@ -189,10 +189,46 @@ def test_a_refused_tool_leaves_nothing_behind() -> None:
 def test_a_read_only_server_offers_no_tool_that_writes() -> None:
     server = server_with(read_only=True)
     server.register_all_tools()
-    assert server.registry.list_tools() == ["search_memory", "get_stats"]
+    assert server.registry.list_tools() == [
+        "search_memory",
+        "get_memory",
+        "list_memories",
+        "get_stats",
+        "list_workspaces",
+        "get_current_workspace",
+        "set_current_workspace",
+    ]
+
+
+def test_the_core_is_the_life_of_a_memory() -> None:
+    server = server_with(tools="core")
+    server.register_all_tools()
+    assert server.registry.list_tools() == [
+        "add_memory",
+        "search_memory",
+        "get_memory",
+        "update_memory",
+        "delete_memory",
+    ]
+
+
+def test_a_read_only_core_only_reads() -> None:
+    server = server_with(tools="core", read_only=True)
+    server.register_all_tools()
+    assert server.registry.list_tools() == ["search_memory", "get_memory"]
 
 
 def test_all_tools_of_a_server_are_registered_together() -> None:
     server = server_with()
     server.register_all_tools()
-    assert {"add_memory", "search_memory", "get_stats"} <= set(server.registry.list_tools())
+    assert server.registry.list_tools() == [tool.name for tool in ALL_TOOLS]
+
+
+def test_registering_all_tools_is_a_matter_for_debugging() -> None:
+    with captured_log() as log:
+        server_with().register_all_tools()
+    assert log.lines == []
+    with captured_log("debug") as log:
+        server_with().register_all_tools()
+    assert [line["tool_name"] for line in log.lines] == [tool.name for tool in ALL_TOOLS]
+    assert [line["total_tools"] for line in log.lines] == list(range(1, len(ALL_TOOLS) + 1))

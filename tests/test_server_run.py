@@ -18,6 +18,7 @@ import trio.testing
 from tests.fakes import BrokenTool, FakeEngine, SlowTool, SomeTool, captured_log, server_with
 from tests.wire import call, connected, request
 from zapomni.models import MAX_TEXT_LENGTH
+from zapomni.tools import ALL_TOOLS
 
 if TYPE_CHECKING:
     from zapomni.server import MCPServer
@@ -49,7 +50,7 @@ async def test_a_started_server_waits_for_its_client() -> None:
             first, second = server.get_stats(), server.get_stats()
             assert first.running
             assert 0 <= first.uptime_seconds <= second.uptime_seconds
-    assert log.of("server_starting")["tools"] == ["add_memory", "search_memory", "get_stats"]
+    assert log.of("server_starting")["tools"] == [tool.name for tool in ALL_TOOLS]
 
 
 async def test_a_valid_request_is_answered_and_counted() -> None:
@@ -153,7 +154,7 @@ async def test_a_whole_cycle_from_handshake_to_answer() -> None:
         greeting = await client.initialize()
         assert greeting["result"]["serverInfo"]["name"] == "zapomni"
         listing = await client.ask(request(1, "tools/list"))
-        assert [tool["name"] for tool in listing["result"]["tools"]] == ["add_memory", "search_memory", "get_stats"]
+        assert [tool["name"] for tool in listing["result"]["tools"]] == [tool.name for tool in ALL_TOOLS]
         added = await client.ask(call(2, "add_memory", text="Python is great"))
         assert added["result"]["structuredContent"]["memory_id"] == "id-1"
         found = await client.ask(call(3, "search_memory", query="Python"))

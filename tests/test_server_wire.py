@@ -18,6 +18,7 @@ from tests.fakes import FakeEngine, SlowTool, SomeTool
 from zapomni.config import Settings
 from zapomni.server import MCPServer
 from zapomni.server.transport import open_transport
+from zapomni.tools import ALL_TOOLS
 from zapomni.tools.call import current_call
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ async def test_an_unknown_tool_is_told_with_those_there_are(mode: str, version: 
         with pytest.raises(MCPError, match="Tool not found: forget") as caught:
             await client.call_tool("forget", {})
         assert caught.value.error.code == -32601
-        assert caught.value.error.data == {"available_tools": ["add_memory", "search_memory", "get_stats"]}
+        assert caught.value.error.data == {"available_tools": [tool.name for tool in ALL_TOOLS]}
 
 
 @MODES
@@ -154,4 +155,4 @@ async def test_a_call_over_its_deadline_is_told_by_name_and_seconds(mode: str, v
 async def test_the_order_of_tools_is_the_same_every_time() -> None:
     async with Client(in_memory(server_with(SlowTool())), mode="legacy") as client:
         names = [[tool.name for tool in (await client.list_tools()).tools] for _ in range(3)]
-    assert names == [["add_memory", "search_memory", "get_stats", "slow_tool"]] * 3
+    assert names == [[*(tool.name for tool in ALL_TOOLS), "slow_tool"]] * 3

@@ -18,12 +18,14 @@ from zapomni import __version__
 from zapomni.server.requests import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from mcp.server.context import ServerRequestContext
 
     from zapomni.server.dispatch import Dispatcher
     from zapomni.tools.call import Reporter
+
+    type Handler[Result] = Callable[[ServerRequestContext[Any, Any], object], Awaitable[Result]]
 
 INSTRUCTIONS = (
     "Zapomni is the user's long-term memory. Search it before you answer anything that earlier conversations may have "
@@ -45,6 +47,14 @@ def build_protocol(dispatcher: Dispatcher) -> Server[Any]:
             )
             return {"resultType": "complete", **answer}  # asked for since 2026-07-28; left out for those before
 
+    def answer_with[Result: types.Result](method: str, result: type[Result]) -> Handler[Result]:
+        async def answer(ctx: ServerRequestContext[Any, Any], _: object) -> Result:
+            with _as_protocol_errors():
+                found = await dispatcher.answer(method, ctx.params or {}, request_id=ctx.request_id)
+                return result.model_validate(found)
+
+        return answer
+
     server: Server[Any] = Server(
         "zapomni",
         version=__version__,
@@ -53,6 +63,12 @@ def build_protocol(dispatcher: Dispatcher) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=answer_with("resources/list", types.ListResourcesResult),
+        on_list_resource_templates=answer_with("resources/templates/list", types.ListResourceTemplatesResult),
+        on_read_resource=answer_with("resources/read", types.ReadResourceResult),
+        on_list_prompts=answer_with("prompts/list", types.ListPromptsResult),
+        on_get_prompt=answer_with("prompts/get", types.GetPromptResult),
+        on_completion=answer_with("completion/complete", types.CompleteResult),
     )
     server.middleware.clear()  # tracing costs a tenth of a millisecond per call, and there is no exporter
     return server

@@ -13,13 +13,16 @@ import trio
 
 from zapomni.config import Settings
 from zapomni.log import get_logger
+from zapomni.server.completions import Completions
 from zapomni.server.dispatch import Dispatcher
+from zapomni.server.prompts import Prompts
 from zapomni.server.protocol import build_protocol
 from zapomni.server.requests import RequestError, Requests
+from zapomni.server.resources import Resources
 from zapomni.server.stdio import open_stdio
 from zapomni.server.transport import open_transport
 from zapomni.server.watch import watch_parent, watch_signals
-from zapomni.tools import AddMemoryTool, GetStatsTool, SearchMemoryTool, ToolRegistry
+from zapomni.tools import ALL_TOOLS, ToolRegistry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -55,7 +58,10 @@ class MCPServer:
         self.registry = ToolRegistry()
         self._engine = core_engine
         self._requests = Requests(timeout=self.config.request_timeout, max_concurrent=self.config.max_concurrent)
-        self._dispatcher = Dispatcher(self.registry, self._requests)
+        prompts = Prompts(self.registry)
+        parts = (Resources(core_engine), prompts, Completions(core_engine, prompts))
+        methods = {name: method for part in parts for name, method in part.methods().items()}
+        self._dispatcher = Dispatcher(self.registry, self._requests, methods)
         self._running = False
         self._started = self._ended = time.monotonic()
         self._stop: Callable[[], None] | None = None
@@ -82,17 +88,21 @@ class MCPServer:
         Raises `TypeError` where an attribute is missing, `ValueError` where one is wrong or the name is taken, and
         `RuntimeError` once the server runs: clients have been told what there is.
         """
+        self._register(tool)
+        log.info("tool_registered", tool_name=tool.name, total_tools=len(self.registry))
+
+    def register_all_tools(self) -> None:
+        """Offer every tool of ours that the settings allow; the line that the server starts with names them."""
+        for tool in ALL_TOOLS:
+            if (tool.annotations.read_only or not self.config.read_only) and (tool.core or self.config.tools == "all"):
+                self._register(tool(self._engine))
+                log.debug("tool_registered", tool_name=tool.name, total_tools=len(self.registry))
+
+    def _register(self, tool: MCPTool) -> None:
         if self._running:
             raise RuntimeError("Cannot register tools after server has started")
         _check_tool(tool)
         self.registry.register(tool)
-        log.info("tool_registered", tool_name=tool.name, total_tools=len(self.registry))
-
-    def register_all_tools(self) -> None:
-        """Offer every tool that the settings allow."""
-        for tool in (AddMemoryTool(self._engine), SearchMemoryTool(self._engine), GetStatsTool(self._engine)):
-            if tool.annotations.read_only or not self.config.read_only:
-                self.register_tool(tool)
 
     async def handle_request(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer one request given as a dict, with a result or with ``{"error": ...}``.

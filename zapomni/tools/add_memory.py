@@ -14,7 +14,6 @@ from zapomni.tools.call import current_call
 from zapomni.tools.schema import argument, given, result
 
 if TYPE_CHECKING:
-    from zapomni.engine import MemoryEngine
     from zapomni.models import MemoryResult
 
 
@@ -22,14 +21,11 @@ if TYPE_CHECKING:
 class AddMemoryRequest:
     text: str = argument("What to remember, verbatim.", min_length=1, max_length=MAX_TEXT_LENGTH)
     metadata: Mapping[str, Any] | None = argument(
-        "Anything worth keeping with it. Can be filtered on: tags (list), source, timestamp (ISO 8601, when it "
-        "happened), language.",
+        "Anything to keep with it. Known: tags (list), source, timestamp (ISO 8601, when it happened), language.",
         default=None,
     )
-    key: str | None = argument(
-        "A name for this fact. Adding again under the same key replaces it.", default=None, max_length=512
-    )
-    workspace: str | None = argument("Where to keep it, if not in the current workspace.", default=None)
+    key: str | None = argument("A name for this fact; adding under it again replaces it.", default=None, max_length=512)
+    workspace: str | None = argument("If not the current one.", default=None)
 
     def __attrs_post_init__(self) -> None:
         if not self.text.strip():
@@ -41,24 +37,23 @@ class AddMemoryResult:
     memory_id: str = result()
     chunks_created: int = result()
     text_preview: str = result()
-    duplicate: bool = result("The same text was stored already; this is its id.")
-    replaced: bool = result("An earlier memory of the same key became history.")
+    duplicate: bool = result("The same text was there already.")
+    replaced: bool = result("The key's earlier memory became history.")
 
 
 @attrs.frozen
 class AddMemoryTool(Tool[AddMemoryRequest]):
     """Stores a text and answers when it is durable."""
 
-    core_engine: MemoryEngine
-
     name: ClassVar[str] = "add_memory"
     description: ClassVar[str] = (
-        "Remember a text for later conversations: a fact, a preference, a decision, notes, code. Use it when the user "
-        "says something worth keeping or asks you to remember. The answer comes once it is stored durably."
+        "Remember a text for later conversations: a fact, preference, decision, note, code. Use it when the user says "
+        "something worth keeping or asks you to remember."
     )
     annotations: ClassVar[Annotations] = Annotations("Remember", idempotent=True)
     request_class: ClassVar[type[Any]] = AddMemoryRequest
     result_class: ClassVar[type[Any]] = AddMemoryResult
+    core: ClassVar[bool] = True
     failure: ClassVar[str] = "An internal error occurred while processing your memory."
 
     async def respond(self, request: AddMemoryRequest) -> Answer:

@@ -30,7 +30,9 @@ from zapomni.tools.schema import schema_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_UNAVAILABLE = "Database temporarily unavailable. Please retry in a few seconds."
+    from zapomni.engine import MemoryEngine
+
+UNAVAILABLE = "Database temporarily unavailable. Please retry in a few seconds."
 _NO_EMBEDDER = "The embedding model is unavailable, so nothing was stored. Start it, or set ZAPOMNI_EMBEDDER=bundled."
 
 log = get_logger("tool")
@@ -75,8 +77,21 @@ class Answer:
     """What the log may know of it: ids and counts, never texts."""
 
 
+@attrs.frozen
+class Refusal:
+    """An answer that nothing was done, since the caller has to say first that it is meant.
+
+    It may quote what would be lost, so the log does not know its text.
+    """
+
+    text: str
+
+
+@attrs.frozen
 class Tool[R]:
-    """Base of the tools in this package; a subclass is an attrs class with `core_engine`."""
+    """Base of the tools in this package."""
+
+    core_engine: MemoryEngine
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -86,6 +101,8 @@ class Tool[R]:
     failure: ClassVar[str] = "An internal error occurred while processing your request."
     timeout: ClassVar[float | None] = None
     """Seconds that a call may take, where the server's own limit does not suit."""
+    core: ClassVar[bool] = False
+    """Offered even where only the tools that matter most are."""
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -93,9 +110,9 @@ class Tool[R]:
 
     @property
     def output_schema(self) -> dict[str, Any]:
-        return schema_of(self.result_class)
+        return schema_of(self.result_class, closed=False)
 
-    async def respond(self, request: R) -> Answer:
+    async def respond(self, request: R) -> Answer | Refusal:
         """Do the work. Raises the errors of `zapomni.errors`."""
         raise NotImplementedError
 
@@ -106,6 +123,9 @@ class Tool[R]:
             answer = await attempt(self._respond, arguments)
             if isinstance(answer, Failure):
                 return _error_block(self._explain(answer.error))
+            if isinstance(answer, Refusal):
+                log.info("tool_unconfirmed", tool=self.name)
+                return _error_block(answer.text)
             current_call().facts.update(answer.facts)
             log.debug("tool_succeeded", tool=self.name, **answer.facts)
             return {
@@ -114,7 +134,7 @@ class Tool[R]:
                 "isError": False,
             }
 
-    async def _respond(self, arguments: object) -> Answer:
+    async def _respond(self, arguments: object) -> Answer | Refusal:
         request: R = structure(arguments, self.request_class)
         return await self.respond(request)
 
@@ -127,7 +147,7 @@ class Tool[R]:
         if isinstance(error, ConfigError):
             return str(error)
         if isinstance(error, DatabaseError):
-            return _UNAVAILABLE
+            return UNAVAILABLE
         return _NO_EMBEDDER if isinstance(error, EmbeddingError) else self.failure
 
 

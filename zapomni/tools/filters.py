@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
+
+import attrs
 
 from zapomni.errors import ValidationError
 from zapomni.models import Filters
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from zapomni.tools.schema import argument
 
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
-class FilterArguments(Protocol):
+@attrs.frozen(kw_only=True)
+class FilterArguments:
     """The part of a request class that filters."""
 
-    @property
-    def tags(self) -> tuple[str, ...]: ...
-    @property
-    def all_tags(self) -> tuple[str, ...]: ...
-    @property
-    def source(self) -> str | None: ...
-    @property
-    def date_from(self) -> str | None: ...
-    @property
-    def date_to(self) -> str | None: ...
-    @property
-    def metadata(self) -> Mapping[str, Any] | None: ...
+    tags: tuple[str, ...] = argument("With any of these.", default=())
+    all_tags: tuple[str, ...] = argument("With all of these.", default=())
+    source: str | None = argument("From this source.", default=None)
+    date_from: str | None = argument("From this ISO 8601 date or time on.", default=None)
+    date_to: str | None = argument("Up to this date (that whole day) or time.", default=None)
+    metadata: Mapping[str, Any] | None = argument("With these values.", default=None)
 
 
 def filters_from(request: FilterArguments) -> Filters:

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from zapomni.tools.base import Annotations, Answer, Tool
+from zapomni.tools.caption import iso
 from zapomni.tools.schema import argument, given, result
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from zapomni.engine import MemoryEngine
     from zapomni.models import Statistics
 
 
 @attrs.frozen
 class GetStatsRequest:
-    workspace: str | None = argument("Which workspace to describe, if not the current one.", default=None)
+    workspace: str | None = argument("If not the current one.", default=None)
 
 
 @attrs.frozen
@@ -27,26 +25,24 @@ class GetStatsResult:
     workspace: str = result()
     total_memories: int = result()
     total_chunks: int = result()
-    workspaces: Mapping[str, int] = result("Memories in each workspace.")
+    workspaces: Mapping[str, int] = result()
     bytes_in_memory: int = result()
     bytes_on_disk: int = result()
     oldest: str | None = result(default=None)
     newest: str | None = result(default=None)
     embedding_model: str = result(default="")
     embedding_dimension: int = result(default=0)
-    latency_ms: Mapping[str, Mapping[str, float]] = result("Percentiles since the start.", default=None)
+    latency_ms: Mapping[str, Mapping[str, float]] = result(default=None)
 
 
 @attrs.frozen
 class GetStatsTool(Tool[GetStatsRequest]):
     """Describes the store; it reads counters and searches nothing."""
 
-    core_engine: MemoryEngine
-
     name: ClassVar[str] = "get_stats"
     description: ClassVar[str] = (
-        "Tell how much is remembered: memories, passages, workspaces, sizes, the embedding model and response times. "
-        "Use it when the user asks about the memory itself."
+        "Tell how much is remembered: counts, sizes, the embedding model, response times. Use it when the user asks "
+        "about the memory itself."
     )
     annotations: ClassVar[Annotations] = Annotations("Statistics", read_only=True, idempotent=True)
     request_class: ClassVar[type[Any]] = GetStatsRequest
@@ -63,17 +59,13 @@ class GetStatsTool(Tool[GetStatsRequest]):
                 workspaces={space.name: space.memories for space in found.workspaces},
                 bytes_in_memory=found.bytes_in_memory,
                 bytes_on_disk=found.bytes_on_disk,
-                oldest=_iso(found.oldest),
-                newest=_iso(found.newest),
+                oldest=iso(found.oldest),
+                newest=iso(found.newest),
                 embedding_model=found.embedding_model,
                 embedding_dimension=found.embedding_dimension,
                 latency_ms={name: dict(figures) for name, figures in found.latency_ms.items()},
             ),
         )
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
 
 
 def _describe(found: Statistics) -> str:

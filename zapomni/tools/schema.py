@@ -75,46 +75,55 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-_SCHEMAS: dict[type[Any], dict[str, Any]] = {}
+_SCHEMAS: dict[tuple[type[Any], bool], dict[str, Any]] = {}
 
 
-def schema_of(cls: type[Any]) -> dict[str, Any]:
-    """Return the JSON Schema of an attrs class: an object that allows no other properties."""
-    if cls not in _SCHEMAS:
-        fields = attrs.fields(attrs.resolve_types(cls))
-        schema: dict[str, Any] = {"type": "object", "properties": {field.name: _property(field) for field in fields}}
+def schema_of(cls: type[Any], *, closed: bool = True) -> dict[str, Any]:
+    """Return the JSON Schema of an attrs class: an object that, when closed, allows no other properties.
+
+    Requests are closed, so that a misspelt argument is an error. Answers are open, so that they may grow.
+    What must be given comes first, and what a class shares with others last.
+    """
+    if (cls, closed) not in _SCHEMAS:
+        fields = sorted(attrs.fields(attrs.resolve_types(cls)), key=_place)
+        properties = {field.name: _property(field, closed) for field in fields}
+        schema: dict[str, Any] = {"type": "object", "properties": properties}
         if required := [field.name for field in fields if field.default is attrs.NOTHING]:
             schema["required"] = required
-        _SCHEMAS[cls] = schema | {"additionalProperties": False}
-    return _SCHEMAS[cls]
+        _SCHEMAS[cls, closed] = schema | ({"additionalProperties": False} if closed else {})
+    return _SCHEMAS[cls, closed]
 
 
-def _property(field: attrs.Attribute[Any]) -> dict[str, Any]:
-    schema = _schema_of_type(field.type)
+def _place(field: attrs.Attribute[Any]) -> tuple[bool, bool]:
+    return field.default is not attrs.NOTHING, field.inherited  # type: ignore[attr-defined]  # missing in the stubs
+
+
+def _property(field: attrs.Attribute[Any], closed: bool) -> dict[str, Any]:
+    schema = _schema_of_type(field.type, closed)
     if description := field.metadata.get("description"):
         schema["description"] = description
     schema |= {word: field.metadata[word] for word in _KEYWORDS if word in field.metadata}
-    if isinstance(field.default, str | int | float) and field.default != "":
+    if closed and isinstance(field.default, str | int | float) and field.default != "":
         schema["default"] = field.default
     return schema
 
 
-def _schema_of_type(wanted: Any) -> dict[str, Any]:
+def _schema_of_type(wanted: Any, closed: bool) -> dict[str, Any]:
     wanted = _without_none(wanted)
     origin, arms = get_origin(wanted), get_args(wanted)
     if attrs.has(wanted):
-        return dict(schema_of(wanted))
+        return dict(schema_of(wanted, closed=closed))
     if origin is Literal:
         return {"type": "string", "enum": list(arms)}
     if origin in (tuple, list, Sequence):
-        return {"type": "array", "items": _schema_of_type(arms[0])}
+        return {"type": "array", "items": _schema_of_type(arms[0], closed)}
     if origin in (dict, Mapping) or wanted in (dict, Mapping):
-        return {"type": "object"} if arms[1:] in ((), (Any,)) else _map_schema(arms[1])
+        return {"type": "object"} if arms[1:] in ((), (Any,)) else _map_schema(arms[1], closed)
     return {"type": _NAMES[wanted]}
 
 
-def _map_schema(value: Any) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": _schema_of_type(value)}
+def _map_schema(value: Any, closed: bool) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": _schema_of_type(value, closed)}
 
 
 def _without_none(wanted: Any) -> Any:

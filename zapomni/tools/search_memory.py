@@ -9,28 +9,20 @@ import attrs
 
 from zapomni.errors import ValidationError
 from zapomni.tools.base import Annotations, Answer, Tool
-from zapomni.tools.filters import filters_from
+from zapomni.tools.caption import caption, iso
+from zapomni.tools.filters import FilterArguments, filters_from
 from zapomni.tools.schema import argument, given, result
 
 if TYPE_CHECKING:
-    from zapomni.engine import MemoryEngine
     from zapomni.models import SearchHit, SearchResult
 
 
-@attrs.frozen
-class SearchMemoryRequest:
-    query: str = argument(
-        "What to look for, in words or as a question, in any language.", min_length=1, max_length=10_000
-    )
-    limit: int = argument("How many memories at the most.", default=10, minimum=1, maximum=100)
-    tags: tuple[str, ...] = argument("Only memories with any of these tags.", default=())
-    all_tags: tuple[str, ...] = argument("Only memories with all of these tags.", default=())
-    source: str | None = argument("Only memories from this source.", default=None)
-    date_from: str | None = argument("Only from this ISO 8601 date or time on.", default=None)
-    date_to: str | None = argument("Only up to this ISO 8601 date (that whole day) or time.", default=None)
-    metadata: Mapping[str, Any] | None = argument("Only memories whose metadata has these values.", default=None)
-    max_tokens: int | None = argument("Cut the answer to about this many tokens.", default=None, minimum=50)
-    workspace: str | None = argument("Where to look, if not in the current workspace.", default=None)
+@attrs.frozen(kw_only=True)
+class SearchMemoryRequest(FilterArguments):
+    query: str = argument("Words or a question, in any language.", min_length=1, max_length=10_000)
+    limit: int = argument("The most memories.", default=10, minimum=1, maximum=100)
+    max_tokens: int | None = argument("Cut the answer to about so many.", default=None, minimum=50)
+    workspace: str | None = argument("If not the current one.", default=None)
 
     def __attrs_post_init__(self) -> None:
         if not self.query.strip():
@@ -45,30 +37,29 @@ class FoundMemory:
     created_at: str = result()
     timestamp: str | None = result("When it happened.", default=None)
     metadata: Mapping[str, Any] = result(default=None)
-    chunks: int = result("Passages of the whole memory.", default=1)
+    chunks: int = result("Passages in all.", default=1)
 
 
 @attrs.frozen
 class SearchMemoryResult:
     hits: tuple[FoundMemory, ...] = result()
     notice: str | None = result(default=None)
-    truncated: bool = result("Hits were left out to fit max_tokens.", default=False)
+    truncated: bool = result(default=False)
 
 
 @attrs.frozen
 class SearchMemoryTool(Tool[SearchMemoryRequest]):
     """Finds memories by meaning and by words."""
 
-    core_engine: MemoryEngine
-
     name: ClassVar[str] = "search_memory"
     description: ClassVar[str] = (
         "Look up what was remembered, by meaning and by words. Use it before answering anything that may depend on "
-        "earlier conversations, preferences, decisions or notes. Each hit has its id, its date and the exact text."
+        "earlier conversations, preferences, decisions or notes. Each hit has its id and date."
     )
     annotations: ClassVar[Annotations] = Annotations("Recall", read_only=True, idempotent=True)
     request_class: ClassVar[type[Any]] = SearchMemoryRequest
     result_class: ClassVar[type[Any]] = SearchMemoryResult
+    core: ClassVar[bool] = True
 
     async def respond(self, request: SearchMemoryRequest) -> Answer:
         filters = filters_from(request) or None
@@ -92,7 +83,7 @@ def _as_data(hit: SearchHit) -> FoundMemory:
         text=hit.text,
         score=round(hit.score, 4),
         created_at=hit.created_at.isoformat(),
-        timestamp=hit.timestamp.isoformat() if hit.timestamp else None,
+        timestamp=iso(hit.timestamp),
         metadata=dict(hit.metadata),
         chunks=hit.chunks,
     )
@@ -113,12 +104,5 @@ def _describe(found: SearchResult) -> str:
 
 
 def _passage(number: int, hit: SearchHit) -> str:
-    """Lead with what a reader weighs a memory by: when it was, where it came from, how to name it."""
-    about = [f"{hit.timestamp or hit.created_at:%Y-%m-%d %H:%M}"]
-    if source := hit.metadata.get("source"):
-        about.append(f"source: {source}")
-    if tags := hit.metadata.get("tags"):
-        about.append("tags: " + ", ".join(map(str, tags)) if isinstance(tags, list | tuple) else f"tags: {tags}")
-    if hit.chunks > 1:
-        about.append(f"one of {hit.chunks} passages")
-    return f"{number}. [{'; '.join(about)}] ID: {hit.memory_id}\n{hit.text}"
+    notes = (f"one of {hit.chunks} passages",) if hit.chunks > 1 else ()
+    return f"{number}. {caption(hit.timestamp or hit.created_at, hit.metadata, *notes)} ID: {hit.memory_id}\n{hit.text}"
