@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from tests.servers import processes_of, wait_until_gone
-from tests.store_writer import GRAPH, VECTORS
+from tests.crash_writer import GRAPH, VECTORS
 from zapomni.config import Settings
 from zapomni.store.connection import open_connection
 
@@ -28,7 +28,7 @@ async def survive(directory: Path, *, writers: int, writes: int, chance: random.
     acknowledged = directory / "acknowledged"
     kills = 0
     with trio.fail_after(LONG), acknowledged.open("ab") as output:
-        words = [sys.executable, "-m", "tests.store_writer", str(directory)]
+        words = [sys.executable, "-m", "tests.crash_writer", str(directory)]
         processes = [
             await trio.lowlevel.open_process(
                 [*words, f"w{number}", str(writes)], stdout=output, stdin=subprocess.DEVNULL

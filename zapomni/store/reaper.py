@@ -20,8 +20,8 @@ ADDRESS = "socket.path"  # says where the server listens: in this directory, unl
 ANSWER_TIMEOUT = 5.0  # a server that says nothing for so long is stuck and gets killed; the append-only file is safe
 GIVE_UP_TIMEOUT = 60.0  # nobody can use a store whose socket was deleted; holding up new clients helps nobody either
 COMPACTION_TIMEOUT = 60.0
-WORTHWHILE_TAIL = 1 << 20
-BASE_TO_TAIL = 32  # replaying a byte of the tail takes some thirty times as long as loading a byte of the base
+WORTHWHILE_TAIL = 1 << 20  # bytes that the next start would replay in about a quarter of a second
+BASE_TO_TAIL = 32  # a long base is dear to rewrite, so a tail may be this part of it longer
 
 
 def open_lock(directory: Path, name: str) -> int:
