@@ -32,6 +32,19 @@ EXIT_BROKEN_PIPE = EXIT_SIGNALLED + 13
 
 COMMANDS = {
     "serve": "serve",
+    "add": "add",
+    "search": "search",
+    "get": "memories",
+    "list": "memories",
+    "update": "changes",
+    "delete": "changes",
+    "undelete": "changes",
+    "stats": "stats",
+    "workspace": "workspaces",
+    "reembed": "reembed",
+    "backup": "backup",
+    "restore": "backup",
+    "config": "settings",
 }
 """Each command's module, in the order of the help."""
 

@@ -1,7 +1,8 @@
-"""Flags that stand for settings: named, explained and defaulted by the one table in `zapomni.config`."""
+"""Commands and their flags; those that stand for settings follow from the one table in `zapomni.config`."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
@@ -10,8 +11,32 @@ import attrs
 from zapomni.config import ENV_PREFIX, Loaded, Settings, load
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+
+class Help(argparse.HelpFormatter):
+    """Wraps prose to the terminal and leaves examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    *,
+    help: str,  # the word of argparse
+    description: str,
+    examples: Sequence[str] = (),
+) -> argparse.ArgumentParser:
+    """Add a command that explains itself: in a line, in a few sentences, and by examples."""
+    return commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog="\n  ".join(["examples:", *examples]) if examples else None,
+        formatter_class=Help,
+    )
 
 
 def add_setting_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:

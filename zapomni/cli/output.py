@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from zapomni.cli import text as shaped
+from zapomni.errors import ValidationError
 
 if TYPE_CHECKING:
     import argparse
@@ -91,16 +92,24 @@ class Console:
         lines = shaped.wrap(safe, self.width - len(indent)) if self.pretty else safe.split("\n")
         return [(indent + line).rstrip() for line in lines]
 
-    async def ask(self, question: str) -> bool:
-        """Ask the person at the terminal yes or no; no is the default, and the answer where there is no terminal."""
+    async def agreed(self, question: str, *, yes: bool) -> bool:
+        """Ask the person at the terminal, unless --yes was said; silence means no.
+
+        Raises `ValidationError` where there is neither a terminal nor --yes.
+        """
+        if yes:
+            return True
+        if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+            raise ValidationError("there is no terminal to ask on; say --yes if it is meant")
         import trio
 
-        if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
-            return False
         print(shaped.printable(question), end=" [y/N] ", file=sys.stderr, flush=True)
-        # A thread that waits in a read cannot be stopped, and would crash the interpreter's exit.
+        # A thread that waits in a read cannot be stopped, and would crash the interpreter at its exit.
         await trio.lowlevel.wait_readable(sys.stdin)
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+            return True
+        self.note("Nothing was done.")
+        return False
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:

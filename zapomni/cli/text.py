@@ -91,7 +91,10 @@ def _head(word: str, width: int) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]], *, gap: int = 2) -> list[str]:
-    """Return rows with their cells aligned; a column of nothing but numbers stands at the right."""
+    """Return rows with their cells aligned; a column of nothing but numbers stands at the right.
+
+    Cells in colour line up where their whole column is in that colour.
+    """
     if not rows:
         return []
     widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]

@@ -1,0 +1,101 @@
+"""``zapomni backup`` and ``zapomni restore``: all workspaces in one file, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zapomni.cli import EXIT_OK
+from zapomni.cli.options import add_command, add_setting_flags
+from zapomni.cli.output import add_json_flag
+from zapomni.cli.session import run
+from zapomni.cli.text import size
+from zapomni.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from zapomni.cli.output import Console
+    from zapomni.config import Settings
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands to the command line."""
+    backing_up = add_command(
+        commands,
+        "backup",
+        help="write all workspaces into one file",
+        description=(
+            "Write all workspaces into one file, vectors and history included, while servers go on working. The file "
+            "appears only when it is whole, carries a checksum, and can be read by you alone."
+        ),
+        examples=(
+            "zapomni backup memories.zapomni",
+            "zapomni backup --force /media/disk/memories.zapomni",
+        ),
+    )
+    backing_up.add_argument("file", type=Path, metavar="FILE", help="the file to write")
+    backing_up.add_argument("--force", action="store_true", help="replace a file that is there")
+    backing_up.set_defaults(run=run_backup)
+
+    restoring = add_command(
+        commands,
+        "restore",
+        help="bring the workspaces of a backup back",
+        description=(
+            "Bring back the workspaces of a backup. The file is checked first; a workspace that has memories here is "
+            "not touched: delete it first, or restore into another --data-dir."
+        ),
+        examples=(
+            "zapomni restore memories.zapomni",
+            "zapomni restore memories.zapomni --data-dir /tmp/look",
+        ),
+    )
+    restoring.add_argument("file", type=Path, metavar="FILE", help="a file that 'zapomni backup' wrote")
+    restoring.set_defaults(run=run_restore)
+
+    for parser in (backing_up, restoring):
+        add_json_flag(parser)
+        add_setting_flags(parser, ("data_dir", "log_level"))
+
+
+def run_backup(options: argparse.Namespace) -> int:
+    """Write the file."""
+    path: Path = options.file
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; name a file")
+    if path.exists() and not options.force:
+        raise ConfigError(f"{path} is there already; --force replaces it")
+
+    async def work(settings: Settings, console: Console) -> int:
+        import trio
+
+        from zapomni.store.store import open_store
+
+        async with open_store(settings) as store:
+            await store.back_up(path)
+        count = (await trio.Path(path).stat()).st_size
+        if console.json:
+            console.data({"file": str(path), "bytes": count})
+        else:
+            console.line(f"All workspaces are in {path} ({size(count)}).")
+        return EXIT_OK
+
+    return run(options, work)
+
+
+def run_restore(options: argparse.Namespace) -> int:
+    """Read the file."""
+
+    async def work(settings: Settings, console: Console) -> int:
+        from zapomni.store.store import open_store
+
+        async with open_store(settings) as store:
+            names = await store.restore(options.file)
+        if console.json:
+            console.data({"workspaces": names})
+        else:
+            console.line(f"Restored: {', '.join(names)}.")
+        return EXIT_OK
+
+    return run(options, work)
