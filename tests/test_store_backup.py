@@ -10,8 +10,10 @@ import pytest
 import trio
 
 from tests.stores import LATER, MODEL, NOW, chunks_of, memory_of, vector_of
-from zapomni.errors import ConfigError
+from zapomni.errors import ConfigError, DatabaseError
 from zapomni.models import Filters
+from zapomni.store import trash
+from zapomni.store.reading import find_card
 from zapomni.store.store import open_store
 
 if TYPE_CHECKING:
@@ -155,6 +157,35 @@ async def test_a_backup_is_of_one_moment_while_others_write(origin: Store, targe
     )
     texts = {passage.memory_id for passage in await restored.passages(found.numbers)}
     assert texts == {summary.id for summary in page.memories if summary.preview.startswith("mean")}
+
+
+async def test_a_purge_waits_for_a_backup(origin: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = origin.workspace("default")
+    memory = memory_of("text")
+    await workspace.add(memory, chunks_of("text"))
+    await workspace.delete(memory.id, now=NOW)
+    monkeypatch.setattr("zapomni.store.space.UPKEEP_WAIT", 0.1)
+    async with workspace._space.upkeep():
+        with pytest.raises(DatabaseError, match="backup"):
+            await workspace.purge(before=LATER)
+    assert await workspace.purge(before=LATER) == 1
+
+
+async def test_a_purge_that_broke_off_is_not_backed_up(origin: Store, target: Store, tmp_path: Path) -> None:
+    workspace = origin.workspace("default")
+    memory, other = memory_of("purged"), memory_of("kept")
+    for each in (memory, other):
+        await workspace.add(each, chunks_of(each.text))
+    await workspace.delete(memory.id, now=NOW)
+    card = await find_card(workspace._space, memory.id)
+    assert card is not None
+    assert await trash._drop(workspace._space, memory.id, card.first)
+    await origin.back_up(tmp_path / "backup")
+    await target.restore(tmp_path / "backup")
+    restored = target.workspace("default")
+    assert [summary.id for summary in (await restored.list()).memories] == [other.id]
+    assert await restored.trashed() == ()
+    assert await restored._space.ask("MATCH (c:Chunk) RETURN count(c)") == [[1]]
 
 
 async def test_a_damaged_backup_is_refused(origin: Store, target: Store, tmp_path: Path) -> None:

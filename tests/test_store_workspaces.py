@@ -41,8 +41,10 @@ async def test_the_default_workspace_is_always_there(store_settings: Settings, t
     async with open_store(attrs.evolve(store_settings, data_dir=tmp_path)) as store:
         assert [info.name for info in await store.list_workspaces()] == ["default"]
         await store.workspace("default").add(memory_of("text"), chunks_of("text"))
-        assert (await store.delete_workspace("Default")).memories == 1
+        async with open_store(attrs.evolve(store_settings, data_dir=tmp_path)) as other:
+            assert (await other.delete_workspace("Default")).memories == 1
         assert [info.memories for info in await store.list_workspaces()] == [0]
+        assert not (await store.workspace("default").add(memory_of("text"), chunks_of("text"))).duplicate
 
 
 async def test_workspaces_do_not_see_each_other(store: Store, workspace: Workspace) -> None:

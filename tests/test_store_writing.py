@@ -246,6 +246,8 @@ async def test_another_process_sweeps_at_its_first_write(
         await draft.append(chunks[:60])
         await store.connection.write("DEL", draft._lease)
         async with open_store(store_settings) as other:
+            await other.workspace(workspace.name).list()
+            assert len(await workspace._space.ask("MATCH (d:Draft) RETURN d.first")) == 1
             await other.workspace(workspace.name).add(memory_of("text"), chunks_of("text"))
         assert await workspace._space.ask("MATCH (d:Draft) RETURN d.first") == []
 

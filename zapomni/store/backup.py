@@ -74,9 +74,9 @@ async def _workspace(space: Space, file: Archive) -> None:
     firsts = records["first"].tolist()
     for begin in range(0, len(firsts), PAGE):
         page = firsts[begin : begin + PAGE]
-        # A version that is still in the index is no memory of its own: its successor brings it.
+        # A version that is still in the index is no memory of its own: its successor brings it. A draft is purged.
         nodes = [_state(_plain(row), seen) for row in await space.ask(NODES, firsts=page)]
-        nodes = [node for node in nodes if node[0] != "Version"]
+        nodes = [node for node in nodes if node[0] in ("Memory", "Trash")]
         for node in nodes:
             indexed[node[1] : node[1] + node[2]] = True
         older = [_plain(row) for row in await space.ask(VERSIONS, firsts=[node[1] for node in nodes])]

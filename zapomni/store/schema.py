@@ -24,13 +24,13 @@ STEP = 500  # keys that are removed at once
 INDICES = (("Memory", "id"), ("Chunk", "number"), ("Source", "name"))
 
 
-async def prepare(space: Space, *, create: bool = False) -> bool:
-    """Bring a workspace to this schema, once for each process; return whether it was new to the process.
+async def prepare(space: Space, *, create: bool = False) -> None:
+    """Bring a workspace to this schema, once for each process.
 
     Raises `NotFoundError` when it does not exist, unless it is to be created or is the default one.
     """
     if space.name in space.opened:
-        return False
+        return
     try:
         about = await space.about()
     except NotFoundError:
@@ -46,7 +46,6 @@ async def prepare(space: Space, *, create: bool = False) -> bool:
                 await space.connection.write("HSET", space.keys.about, "schema", number)
         await space.connection.write("HSETNX", REGISTRY, space.name, "")
     space.opened.add(space.name)
-    return True
 
 
 async def found(space: Space) -> None:

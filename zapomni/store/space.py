@@ -87,6 +87,8 @@ class Space:
     keys: Keys
     opened: set[str] = attrs.field(factory=set)
     """Names of the workspaces that this process has already prepared."""
+    swept: set[str] = attrs.field(factory=set)
+    """Names of those that it has already looked through for what others left unfinished."""
 
     @property
     def name(self) -> str:
@@ -107,8 +109,10 @@ class Space:
         return rows(await self.connection.read("GRAPH.RO_QUERY", self.keys.graph, render(query, **parameters)))
 
     @asynccontextmanager
-    async def upkeep(self) -> AsyncIterator[None]:
+    async def upkeep(self) -> AsyncIterator[str]:
         """Be the only one that works on the workspace as a whole; ordinary writes go on meanwhile.
+
+        As long as the lock holds the string that this returns, it is ours.
 
         Raises `DatabaseError` when somebody else is at it for too long.
         """
@@ -120,7 +124,7 @@ class Space:
         if scope.cancelled_caught:
             raise DatabaseError(f"workspace {self.name!r} is busy with a backup or a clean-up; try again later")
         try:
-            yield
+            yield token
         finally:
             with trio.move_on_after(CLEANUP_SECONDS, shield=True):
                 await self.connection.optimistic([self.keys.upkeep], lambda reader: self._release(reader, token))

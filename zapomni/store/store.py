@@ -34,6 +34,7 @@ class Store:
 
     connection: Connection
     _opened: set[str] = attrs.field(factory=set, init=False)
+    _swept: set[str] = attrs.field(factory=set, init=False)
 
     async def ready(self) -> None:
         """Wait until the database answers, and load meanwhile what the first call needs."""
@@ -90,7 +91,7 @@ class Store:
         from zapomni.store.names import Keys, workspace_name
         from zapomni.store.space import Space
 
-        return Space(self.connection, Keys(workspace_name(name)), self._opened)
+        return Space(self.connection, Keys(workspace_name(name)), self._opened, self._swept)
 
 
 def _load() -> None:

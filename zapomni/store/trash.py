@@ -111,26 +111,31 @@ async def restore(space: Space, memory_id: str) -> None:
 
 async def purge(space: Space, before: datetime) -> int:
     """Remove for good what was deleted before a moment, with its history; return how many memories that were."""
-    keys, moment, purged = space.keys, micros(before), 0
-    progress = True
-    while progress and (expired := await space.ask(EXPIRED, before=moment, page=PAGE)):
-        progress = False
-        for raw, first in expired:
-            memory_id = raw.decode()
-
-            def attempt(reader: Reader, memory_id: str = memory_id, first: int = first) -> list[Command]:
-                card = read_card(reader, keys, memory_id)
-                if card is None or not card.deleted or card.first != first:
-                    return []
-                return [
-                    space.statement(PURGE, first=first),
-                    ("HDEL", keys.cards(memory_id), memory_id),
-                    ("HINCRBY", keys.counts, "trashed", -1),
-                ]
-
-            if await space.connection.optimistic([keys.cards(memory_id)], attempt):
-                purged, progress = purged + 1, True
+    async with space.upkeep():
+        purged = 0
+        while expired := await space.ask(EXPIRED, before=micros(before), page=PAGE):
+            dropped = [await _drop(space, memory_id.decode(), first) for memory_id, first in expired]
+            await sweep(space)
+            await space.keep_upkeep()
+            purged += sum(dropped)
+            if not any(dropped):  # all of them were restored meanwhile
+                break
         await sweep(space)
-    await sweep(space)
-    await collect(space)
-    return purged
+        await collect(space)
+        return purged
+
+
+async def _drop(space: Space, memory_id: str, first: int) -> bool:
+    keys = space.keys
+
+    def attempt(reader: Reader) -> list[Command]:
+        card = read_card(reader, keys, memory_id)
+        if card is None or not card.deleted or card.first != first:
+            return []
+        return [
+            space.statement(PURGE, first=first),
+            ("HDEL", keys.cards(memory_id), memory_id),
+            ("HINCRBY", keys.counts, "trashed", -1),
+        ]
+
+    return bool(await space.connection.optimistic([keys.cards(memory_id)], attempt))

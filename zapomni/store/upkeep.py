@@ -88,31 +88,30 @@ async def drop_draft(space: Space, numbers: range, *, own: bool) -> bool:
 
 
 async def collect(space: Space) -> int:
-    """Clear the index entries of chunks that are gone; return how many chunks that were.
+    """Clear the index entries of chunks that are gone, as part of upkeep; return how many chunks that were.
 
     Afterwards no word, tag or source that only they had is left in the store.
     """
-    async with space.upkeep():
-        ranges = [_range(member) for member in await space.connection.read("SMEMBERS", space.keys.garbage)]
-        if not ranges:
-            return 0
-        gone = np.zeros(max(numbers.stop for numbers in ranges), np.bool_)
-        about = await space.about()
-        for numbers in ranges:
-            gone[numbers.start : numbers.stop] = True
-            for step in steps(numbers):
-                await space.connection.transaction(remove_vectors(space.keys, about, step))
-        cursor = b"0"
-        while True:
-            cursor, names = await space.connection.read("SSCAN", space.keys.index, cursor, "COUNT", LISTS)
-            await _clear(space, [name.decode("utf-8", "surrogatepass") for name in names], gone)
-            await space.keep_upkeep()
-            if cursor == b"0":
-                break
-        await space.connection.optimistic([space.keys.tags], lambda reader: _drop_tags(reader, space.keys))
-        done = [f"{numbers.start}:{len(numbers)}" for numbers in ranges]
-        await space.connection.write("SREM", space.keys.garbage, *done)
-        return sum(map(len, ranges))
+    ranges = [_range(member) for member in await space.connection.read("SMEMBERS", space.keys.garbage)]
+    if not ranges:
+        return 0
+    gone = np.zeros(max(numbers.stop for numbers in ranges), np.bool_)
+    about = await space.about()
+    for numbers in ranges:
+        gone[numbers.start : numbers.stop] = True
+        for step in steps(numbers):
+            await space.connection.transaction(remove_vectors(space.keys, about, step))
+    cursor = b"0"
+    while True:
+        cursor, names = await space.connection.read("SSCAN", space.keys.index, cursor, "COUNT", LISTS)
+        await _clear(space, [name.decode("utf-8", "surrogatepass") for name in names], gone)
+        await space.keep_upkeep()
+        if cursor == b"0":
+            break
+    await space.connection.optimistic([space.keys.tags], lambda reader: _drop_tags(reader, space.keys))
+    done = [f"{numbers.start}:{len(numbers)}" for numbers in ranges]
+    await space.connection.write("SREM", space.keys.garbage, *done)
+    return sum(map(len, ranges))
 
 
 def _range(member: bytes) -> range:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from zapomni.models import Filters
-from zapomni.store import embedding, reading, searching, statistics, trash, upkeep, writing
+from zapomni.store import embedding, reading, reindexing, searching, statistics, trash, upkeep, writing
 from zapomni.store.cards import content_hash
 from zapomni.store.schema import prepare
 from zapomni.store.values import storable
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from zapomni.models import (
         EmbeddingModel,
+        Follower,
         Memory,
         MemoryPage,
         MemoryResult,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         NewChunk,
         NewMemory,
         Passage,
+        Preceding,
         Scores,
         Statistics,
         WorkspaceInfo,
@@ -190,6 +192,36 @@ class Workspace:
         await prepare(self._space)
         return await reading.neighbours(self._space, memory_ids)
 
+    async def preceding(self, source: str | None, *, memory_id: str | None = None) -> Preceding | None:
+        """Return what stands before the next memory of a source, or before one that is there already."""
+        await prepare(self._space)
+        if memory_id is not None:
+            return await reindexing.place(self._space, memory_id, source)
+        return None if source is None else await reindexing.preceding(self._space, source)
+
+    async def followers(self, memory_id: str) -> Sequence[Follower]:
+        """Return the memories that are found by words that stand before them no longer, because of this one.
+
+        Something became of it: it was updated, deleted or restored. Each of them is to be reindexed.
+        """
+        await prepare(self._space)
+        return await reindexing.followers(self._space, memory_id)
+
+    async def stale(self, *, skip: int = 0) -> Sequence[Follower]:
+        """Return some of the memories that are found by words of deleted ones; none, when there is none."""
+        await prepare(self._space)
+        return await reindexing.stale(self._space, skip)
+
+    async def reindex(
+        self, follower: Follower, old: Mapping[str, int], new: Mapping[str, int], *, gained: int, length: int
+    ) -> bool:
+        """Let a memory's first passage be found by other terms, of this length in words, `gained` more than before.
+
+        Nothing else of the memory changes, and it is no new version. False, when it was changed meanwhile.
+        """
+        await self._write()
+        return await reindexing.reindex(self._space, follower, old, new, gained=gained, length=length)
+
     async def latest_text(self, source: str, *, limit: int = 1000) -> str | None:
         """Return the beginning of the text that came last from a source."""
         await prepare(self._space)
@@ -239,5 +271,7 @@ class Workspace:
         return await embedding.finish(self._space, model)
 
     async def _write(self) -> None:
-        if await prepare(self._space):
+        await prepare(self._space)
+        if self.name not in self._space.swept:
+            self._space.swept.add(self.name)
             await upkeep.sweep(self._space)

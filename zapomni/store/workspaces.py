@@ -41,4 +41,6 @@ async def delete(space: Space) -> WorkspaceInfo:
     held = await statistics.info(space)
     await space.connection.write("HSET", space.keys.about, "deleting", 1)
     await clear(space)
+    if space.name == DEFAULT_WORKSPACE:
+        await prepare(space)  # others know that it is always there, and do not look again
     return held

@@ -19,6 +19,7 @@ from zapomni.store import facets, postings
 from zapomni.store.cards import CLEAR, Card, content_hash, count_in, forget_hash, hide, put_card, read_card
 from zapomni.store.names import digest, term_name
 from zapomni.store.publication import GO_LAST, TAKE_PLACE, publish
+from zapomni.store.reindexing import FOLLOW
 from zapomni.store.space import CLEANUP_SECONDS, About
 from zapomni.store.upkeep import discard_range, drop_draft
 from zapomni.store.values import MOST_CHUNKS, check_chunks, check_memory, micros, to_json
@@ -274,6 +275,8 @@ class Draft:
             commands += (space.statement(query, id=memory_id) for query in TAKE_PLACE)
         elif memory.source is not None:
             commands.append(space.statement(GO_LAST, id=memory_id, source=memory.source))
+        if memory.after is not None:
+            commands.append(space.statement(FOLLOW, first=card.first, after=memory.after))
         if old is not None:
             commands += count_in(keys, old, -1)
             commands += forget_hash(reader, keys, memory_id, old)
