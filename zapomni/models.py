@@ -76,6 +76,8 @@ class NewMemory:
     key: str | None = None
     tags: tuple[str, ...] = ()
     source: str | None = None
+    after: int | None = None
+    """The first chunk of the memory whose words its first passage is also found by."""
     model: EmbeddingModel | None = None
     """What made the vectors; None when all of them come later."""
     distinct: bool = False
@@ -115,6 +117,32 @@ class Passage:
     version: int = 1
     chunks: int = 1
     """How many passages the memory has."""
+
+
+@attrs.frozen
+class Preceding:
+    """The memory that stands before another of the same source."""
+
+    first: int
+    """Its first chunk."""
+    text: str
+    """The beginning of it."""
+
+
+@attrs.frozen
+class Follower:
+    """A memory that stands after another one now than the one whose words it is found by."""
+
+    memory_id: str
+    first: int
+    text: str
+    """Its first passage."""
+    metadata: Mapping[str, Any]
+    timestamp: datetime | None
+    context: str
+    """The words of another that it is found by."""
+    preceding: Preceding | None
+    """Whose words it should be found by."""
 
 
 @attrs.frozen(eq=False)

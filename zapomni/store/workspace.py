@@ -192,12 +192,10 @@ class Workspace:
         await prepare(self._space)
         return await reading.neighbours(self._space, memory_ids)
 
-    async def preceding(self, source: str | None, *, memory_id: str | None = None) -> Preceding | None:
-        """Return what stands before the next memory of a source, or before one that is there already."""
+    async def preceding(self, source: str, *, memory_id: str | None = None) -> Preceding | None:
+        """Return what the next memory of a source will stand after, or the next version of a given one."""
         await prepare(self._space)
-        if memory_id is not None:
-            return await reindexing.place(self._space, memory_id, source)
-        return None if source is None else await reindexing.preceding(self._space, source)
+        return await reindexing.preceding(self._space, source, memory_id)
 
     async def followers(self, memory_id: str) -> Sequence[Follower]:
         """Return the memories that are found by words that stand before them no longer, because of this one.
@@ -207,10 +205,10 @@ class Workspace:
         await prepare(self._space)
         return await reindexing.followers(self._space, memory_id)
 
-    async def stale(self, *, skip: int = 0) -> Sequence[Follower]:
-        """Return some of the memories that are found by words of deleted ones; none, when there is none."""
+    async def stale(self) -> Sequence[Follower]:
+        """Return some of the memories that are found by words of deleted ones."""
         await prepare(self._space)
-        return await reindexing.stale(self._space, skip)
+        return await reindexing.stale(self._space)
 
     async def reindex(
         self, follower: Follower, old: Mapping[str, int], new: Mapping[str, int], *, gained: int, length: int
