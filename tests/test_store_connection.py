@@ -55,6 +55,13 @@ async def test_one_error_in_a_pipeline_raises_and_leaves_no_reply_behind(connect
         assert await connection.read("ECHO", "c") == b"c"
 
 
+async def test_an_error_does_not_repeat_what_was_sent(connection: Connection) -> None:
+    with trio.fail_after(LONG):
+        with pytest.raises(DatabaseError) as caught:
+            await connection.write("GRAPH.QUERY", "g", "CYPHER text='my diary' RETURN $text +")
+        assert "diary" not in str(caught.value)
+
+
 async def test_a_transaction_returns_every_reply(connection: Connection) -> None:
     with trio.fail_after(LONG):
         replies = await connection.transaction([("SET", "{a}:1", "x"), ("GET", "{a}:1")])

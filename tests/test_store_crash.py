@@ -12,8 +12,8 @@ import psutil
 import pytest
 import trio
 
-from tests.servers import processes_of, wait_until_gone
 from tests.crash_writer import GRAPH, VECTORS
+from tests.servers import processes_of, wait_until_gone
 from zapomni.config import Settings
 from zapomni.store.connection import open_connection
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -172,7 +173,8 @@ class Connection:
             )
         failure = None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(to_thread.run_sync, _load_client)  # takes as long as the server's start
+            # Takes as long as the server's start, and nobody who gives up should have to wait for it.
+            nursery.start_soon(partial(to_thread.run_sync, _load_client, abandon_on_cancel=True))
             try:
                 path = await self._server.serve()
             except ZapomniError as error:  # the nursery would wrap it in a group

@@ -32,7 +32,7 @@ type ClientConnection = Any  # redis.connection.AbstractConnection, most of whic
 
 CONNECT_TIMEOUT = 5.0
 ANSWER_MARGIN = 5.0  # the server ends a query at its own limit first, and then the outcome is known
-ERROR_LENGTH = 300  # FalkorDB quotes the query, which may hold a whole memory
+ERROR_LENGTH = 300
 
 # Replies that say that nothing ran, and that another server or a later moment may do better.
 REFUSALS = (
@@ -257,5 +257,5 @@ def _raise_first(replies: Sequence[Any], *, refused: type[DatabaseError] = NotDo
 
 
 def _brief(error: Exception) -> str:
-    text = str(error)
+    text, _, _ = str(error).partition(" errCtx:")  # FalkorDB quotes the query there, and so somebody's memory
     return text if len(text) <= ERROR_LENGTH else text[:ERROR_LENGTH] + "…"
