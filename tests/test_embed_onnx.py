@@ -83,7 +83,8 @@ def share(vector: np.ndarray[Any, np.dtype[np.float32]], word: str) -> float:
 async def test_a_model_in_a_folder_is_run(tmp_path: Path) -> None:
     async with opened(write_model(tmp_path / "tiny")) as embedder:
         await embedder.ready()
-        assert (embedder.name, embedder.dimension, embedder.multilingual) == ("onnx/tiny", len(WORDS), False)
+        assert embedder.name.startswith("onnx/tiny#")
+        assert (embedder.dimension, embedder.multilingual) == (len(WORDS), False)
         rows = await embedder.embed_documents(["red red green", "blue"])
     assert rows.dtype == np.float32
     assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
@@ -161,6 +162,17 @@ async def test_cancelling_stops_between_batches(tmp_path: Path) -> None:
             await embedder.embed_documents(["red"] * 1000)
         assert scope.cancelled_caught
         assert share(await embedder.embed_query("red"), "red") > 0
+
+
+async def test_what_changes_the_vectors_changes_the_name(tmp_path: Path) -> None:
+    names = set()
+    for options in ({}, {"embedding_pooling": "cls"}, {"embedding_document_prefix": "passage "}):
+        async with opened(write_model(tmp_path), **options) as embedder:
+            names.add(embedder.name)
+    (tmp_path / "model.onnx").write_bytes(b"another")
+    async with opened(tmp_path) as embedder:
+        names.add(embedder.name)
+    assert len(names) == 4
 
 
 async def test_nothing_is_loaded_before_it_is_needed(tmp_path: Path) -> None:

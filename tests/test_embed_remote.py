@@ -86,6 +86,15 @@ async def test_a_known_model_gets_its_prefixes() -> None:
     assert server.asked[1:] == [["search_query: text"], ["search_document: text"]]
 
 
+async def test_another_prefix_for_passages_is_another_name() -> None:
+    names = []
+    for prefix in ("", "passage: ", "text: "):
+        async with opened("ollama", embedding_document_prefix=prefix) as (_, embedder):
+            names.append(embedder.name)
+    assert names[0] == "ollama/plain"
+    assert len(set(names)) == 3
+
+
 async def test_prefixes_can_be_set() -> None:
     options = {"embedding_query_prefix": "Q ", "embedding_document_prefix": ""}
     async with opened("ollama", "nomic-embed-text", **options) as (server, embedder):

@@ -47,12 +47,16 @@ def fuse(candidates: Sequence[Candidate], *, weight: float) -> list[Ranked]:
     """
     most_words = max((candidate.words for candidate in candidates), default=0.0)
     most_cosine = max((candidate.cosine or 0.0 for candidate in candidates), default=0.0)
-    for_vectors = weight / most_cosine if most_cosine > 0 else 0.0
-    for_words = (1 - weight if most_cosine > 0 else 1.0) / most_words if most_words > 0 else 0.0
+    if most_cosine <= 0:
+        weight = 0.0
     best: dict[str, Ranked] = {}
     for candidate in candidates:
-        near = max(candidate.cosine or 0.0, 0.0)
-        ranked = Ranked(for_words * candidate.words + for_vectors * near + candidate.hint, candidate)
+        score = candidate.hint
+        if most_words > 0:
+            score += (1 - weight) * (candidate.words / most_words)
+        if candidate.cosine is not None and candidate.cosine > 0:
+            score += weight * (candidate.cosine / most_cosine)
+        ranked = Ranked(score, candidate)
         known = best.get(candidate.memory_id)
         if known is None or _place(ranked) > _place(known):
             best[candidate.memory_id] = ranked

@@ -5,6 +5,8 @@ A retrieval model is trained with its prefixes. Leaving out the query's costs so
 
 from __future__ import annotations
 
+import zlib
+
 import attrs
 
 _SEARCHING = "Represent this sentence for searching relevant passages: "
@@ -47,6 +49,12 @@ _KNOWN: tuple[tuple[tuple[str, ...], Habits], ...] = (
     (("granite", "english"), _ENGLISH),
     (("granite-embedding:30m",), _ENGLISH),
 )
+
+
+def identity(name: str, habits: Habits, *more: object) -> str:
+    """Return the name that vectors are kept under, another one for everything that makes other vectors."""
+    parts = [part for part in (habits.document_prefix, *more) if part]
+    return f"{name}#{zlib.crc32(repr(parts).encode()):08x}" if parts else name
 
 
 def habits_of(model: str) -> Habits:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from zapomni.embed.known import identity
 from zapomni.embed.vectors import unit
 from zapomni.errors import ConfigError, EmbeddingError
 
@@ -94,7 +95,8 @@ class OnnxEmbedder:
     weight = 0.6
 
     def __init__(self, folder: Path, habits: Habits, pooling: str | None) -> None:
-        self.name = f"onnx/{folder.name}"
+        size = _model_file(folder).stat().st_size  # tells models apart that were put into the same folder
+        self.name = identity(f"onnx/{folder.name}", habits, size, pooling)
         self.dimension = 0
         self.multilingual = False
         self._folder = folder

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import trio
 
+from zapomni.embed.known import identity
 from zapomni.embed.vectors import unit
 from zapomni.errors import ConfigError, EmbeddingError
 
@@ -153,7 +154,7 @@ class RemoteEmbedder:
         read: Callable[[Any], Sequence[Sequence[float]]],
         missing: str,
     ) -> None:
-        self.name = name
+        self.name = identity(name, habits)
         self.dimension = 0
         self.multilingual = habits.multilingual
         self._server = server
