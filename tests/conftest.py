@@ -9,11 +9,14 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
+import attrs
 import hypothesis
 import pytest
 
 from tests.servers import start_server, wait_until_it_listens
 from zapomni.config import Settings
+from zapomni.engine import open_engine
+from zapomni.errors import NotFoundError
 from zapomni.store import reaper
 from zapomni.store.connection import open_connection
 from zapomni.store.store import open_store
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from zapomni.engine import MemoryEngine
     from zapomni.store.connection import Connection
     from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
@@ -33,6 +37,8 @@ hypothesis.settings.load_profile("zapomni")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the scenarios that take minutes")
+    parser.addoption("--hard-seconds", type=float, default=12, help="how long the hard-to-kill suite goes on")
+    parser.addoption("--hard-seed", type=int, help="repeat the faults of an earlier run")
     parser.addoption("--remote", action="store_true", help="run on a server reached over TCP, not the embedded one")
 
 
@@ -93,6 +99,16 @@ async def store(store_settings: Settings) -> AsyncIterator[Store]:
     """A store on the run's server."""
     async with open_store(store_settings) as store:
         yield store
+
+
+@pytest.fixture
+async def engine(store_settings: Settings) -> AsyncIterator[MemoryEngine]:
+    """An engine on the run's embedded server; its current workspace is empty, and the test's own."""
+    name = f"test-{uuid.uuid4().hex}"
+    async with open_engine(attrs.evolve(store_settings, workspace=name)) as engine:
+        yield engine
+        with contextlib.suppress(NotFoundError):
+            await engine.delete_workspace(name)
 
 
 @pytest.fixture

@@ -54,7 +54,8 @@ class RawClient:
             while (end := self.unread.find(b"\n")) < 0:
                 data = await self.source.receive_some(1 << 20)
                 if not data:
-                    assert not self.unread, "the stream ended inside a line"
+                    if self.unread:
+                        raise EOFError("the stream ended inside a line")
                     return None
                 self.unread += data
         line = bytes(self.unread[:end])
@@ -72,7 +73,7 @@ class RawClient:
             if message_or_end.get("id") == request_id:
                 return message_or_end
             self.kept.append(message_or_end)
-        raise AssertionError(f"the stream ended without an answer to {request_id!r}")
+        raise EOFError(f"the stream ended without an answer to {request_id!r}")
 
     async def ask(self, message: Message) -> Message:
         await self.send(message)

@@ -1,0 +1,170 @@
+"""What may happen to a store and its clients, one function each.
+
+A fault is put right again by the end of its block; what it hit has to cope meanwhile and afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import attrs
+import psutil
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+    from random import Random
+
+BRIEFLY = 0.3
+
+
+@attrs.frozen
+class Scene:
+    """Where faults happen."""
+
+    data: Path
+    random: Random
+    room: Path | None = None
+    """A file that can be made to fill the disk, where the data lie on a small one."""
+
+    @property
+    def store(self) -> Path:
+        return self.data / "store"
+
+    def processes(self, *words: str) -> list[psutil.Process]:
+        """Return the processes of ours, on this directory, whose command lines have these words."""
+        found = []
+        for process in psutil.process_iter(["cmdline"]):
+            line = " ".join(process.info["cmdline"] or [])
+            if all(word in line for word in words) and self._concerns(process, line):
+                found.append(process)
+        return found
+
+    def _concerns(self, process: psutil.Process, line: str) -> bool:
+        if str(self.data) in line:
+            return True
+        with contextlib.suppress(psutil.Error, OSError):
+            return bool(process.cwd() == str(self.store))
+        return False
+
+    def servers(self) -> list[psutil.Process]:
+        return self.processes("redis-server")
+
+    def reapers(self) -> list[psutil.Process]:
+        return self.processes("reaper.py")
+
+    def clients(self) -> list[psutil.Process]:
+        return self.processes("zapomni", "serve")
+
+
+def kill(process: psutil.Process, number: int = signal.SIGKILL) -> None:
+    with contextlib.suppress(psutil.Error):
+        process.send_signal(number)
+
+
+@contextlib.asynccontextmanager
+async def killed_client(scene: Scene) -> AsyncIterator[None]:
+    for process in scene.random.sample(scene.clients(), k=min(1, len(scene.clients()))):
+        kill(process)
+    yield
+
+
+@contextlib.asynccontextmanager
+async def killed_store(scene: Scene) -> AsyncIterator[None]:
+    for process in scene.servers():
+        kill(process)
+    yield
+
+
+@contextlib.asynccontextmanager
+async def killed_reaper(scene: Scene) -> AsyncIterator[None]:
+    for process in scene.reapers():
+        kill(process)
+    yield
+
+
+@contextlib.asynccontextmanager
+async def stopped_store(scene: Scene) -> AsyncIterator[None]:
+    stopped = scene.servers()
+    for process in stopped:
+        kill(process, signal.SIGSTOP)
+    try:
+        await trio.sleep(scene.random.uniform(0, 3 * BRIEFLY))
+        yield
+    finally:
+        for process in stopped:
+            kill(process, signal.SIGCONT)
+
+
+@contextlib.asynccontextmanager
+async def stopped_client(scene: Scene) -> AsyncIterator[None]:
+    stopped = scene.clients()[:1]
+    for process in stopped:
+        kill(process, signal.SIGSTOP)
+    try:
+        await trio.sleep(scene.random.uniform(0, BRIEFLY))
+        yield
+    finally:
+        for process in stopped:
+            kill(process, signal.SIGCONT)
+
+
+@contextlib.asynccontextmanager
+async def removed_socket(scene: Scene) -> AsyncIterator[None]:
+    (scene.store / "server.sock").unlink(missing_ok=True)
+    for process in scene.servers():
+        kill(process)  # else nobody can reach it, and nobody can start another: that would be two
+    yield
+
+
+@contextlib.asynccontextmanager
+async def revoked_permission(scene: Scene) -> AsyncIterator[None]:
+    """Take the rights on the directory away; for root, who needs none, this is no fault."""
+    if not scene.store.exists():
+        yield
+        return
+    scene.store.chmod(0o000)
+    try:
+        await trio.sleep(BRIEFLY)
+        yield
+    finally:
+        scene.store.chmod(0o700)
+
+
+@contextlib.asynccontextmanager
+async def full_disk(scene: Scene) -> AsyncIterator[None]:
+    if scene.room is None:
+        yield
+        return
+    try:
+        fill(scene.room)
+        await trio.sleep(scene.random.uniform(0, 2 * BRIEFLY))
+        yield
+    finally:
+        scene.room.unlink(missing_ok=True)
+
+
+def fill(path: Path) -> None:
+    """Leave no room on the disk that a file lies on."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))
+    os.sync()
+
+
+FAULTS = (
+    killed_client,
+    killed_client,
+    killed_store,
+    killed_store,
+    killed_reaper,
+    stopped_store,
+    stopped_client,
+    removed_socket,
+    revoked_permission,
+    full_disk,
+)
