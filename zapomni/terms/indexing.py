@@ -37,7 +37,9 @@ _QUERY_CHARACTERS = 10_000  # what is longer is a text, and its beginning says w
 
 _EXTRA_WEIGHT = 0.2  # an exact form beside its stem: a little better than the stem alone, in every language tried
 _CHARACTER_WEIGHT = 0.5  # a single character beside its bigrams
-_RECOGNISED = frozenset({"timestamp", "created_at"})  # metadata that is indexed as what it means, not as words
+# Metadata that is no words: times are indexed as what they mean, and an origin holds the ids and checksums of files
+# and of other programs.
+_RECOGNISED = frozenset({"timestamp", "created_at", "origin"})
 _TITLE = 200  # characters of a first line that can be a title
 _METADATA_CHARACTERS = 1000  # every passage of a memory carries its metadata's words, so they must not be many
 
