@@ -5,16 +5,29 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import structlog
 import trio
 from hypothesis import HealthCheck, settings
 
 from zapomni import log
 from zapomni.config import Settings
-from zapomni.models import MemoryResult, SearchHit, SearchResult, Statistics, WorkspaceInfo, preview_of
+from zapomni.errors import NotFoundError
+from zapomni.models import (
+    Memory,
+    MemoryPage,
+    MemoryResult,
+    MemorySummary,
+    SearchHit,
+    SearchResult,
+    Statistics,
+    WorkspaceInfo,
+    preview_of,
+)
 from zapomni.server import MCPServer
 
 if TYPE_CHECKING:
@@ -31,7 +44,12 @@ class FakeEngine:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
+        self.settings = Settings()
+        self.current_workspace = self.settings.workspace
+        self.workspaces = [self.current_workspace]  # all have the same memories: nothing here is about which
         self.memories: list[tuple[str, dict[str, Any]]] = []
+        self.earlier: dict[str, list[Memory]] = {}
+        self.deleted: set[str] = set()
         self.calls: list[dict[str, Any]] = []
 
     async def add_memory(self, text: str, metadata: dict[str, Any], **options: Any) -> MemoryResult:
@@ -57,6 +75,81 @@ class FakeEngine:
             total_chunks=len(self.memories),
             workspaces=(WorkspaceInfo("default", len(self.memories), len(self.memories)),),
         )
+
+    async def get_memory(self, memory_id: str, **options: Any) -> Memory:
+        await self._note(memory_id=memory_id, **options)
+        for number, (text, metadata) in enumerate(self.memories, start=1):
+            if memory_id == f"id-{number}" and memory_id not in self.deleted:
+                version = len(self.earlier.get(memory_id, ())) + 1
+                return Memory(
+                    memory_id, text, metadata, NOON, version=version, updated_at=NOON if version > 1 else None
+                )
+        raise NotFoundError(f"there is no memory {memory_id}")
+
+    async def history(self, memory_id: str, **options: Any) -> tuple[Memory, ...]:
+        await self._note(memory_id=memory_id, **options)
+        return tuple(reversed(self.earlier.get(memory_id, ())))
+
+    async def update_memory(self, memory_id: str, **options: Any) -> MemoryResult:
+        old = await self.get_memory(memory_id, **options)
+        self.earlier.setdefault(memory_id, []).append(old)
+        text, metadata = options.get("text", old.text), options.get("metadata", old.metadata)
+        self.memories[int(memory_id.removeprefix("id-")) - 1] = text, metadata
+        return MemoryResult(memory_id, 1, preview_of(text), replaced=True)
+
+    async def delete_memory(self, memory_id: str, **options: Any) -> Memory:
+        memory = await self.get_memory(memory_id, **options)
+        self.deleted.add(memory_id)
+        return attrs.evolve(memory, deleted_at=NOON)
+
+    async def restore_memory(self, memory_id: str, **options: Any) -> Memory:
+        self.deleted.discard(memory_id)
+        return await self.get_memory(memory_id, **options)
+
+    async def list_memories(self, limit: int, **options: Any) -> MemoryPage:
+        await self._note(limit=limit, **options)
+        listed = [
+            MemorySummary(f"id-{number}", preview_of(text), len(text), metadata, NOON)
+            for number, (text, metadata) in enumerate(self.memories, start=1)
+            if f"id-{number}" not in self.deleted
+        ]
+        return MemoryPage(tuple(reversed(listed))[:limit])
+
+    async def tags(self, **options: Any) -> dict[str, int]:
+        await self._note(**options)
+        return dict(Counter(tag for _, metadata in self.memories for tag in metadata.get("tags", ())).most_common())
+
+    async def list_workspaces(self) -> tuple[WorkspaceInfo, ...]:
+        await self._note()
+        return tuple(WorkspaceInfo(name, len(self.memories)) for name in self.workspaces)
+
+    async def workspace_info(self, name: str | None = None) -> WorkspaceInfo:
+        await self._note(name=name)
+        name = name or self.current_workspace
+        if name not in self.workspaces:
+            raise NotFoundError(f"there is no workspace {name!r}")
+        return WorkspaceInfo(name, len(self.memories))
+
+    async def use_workspace(self, name: str) -> WorkspaceInfo:
+        info = await self.workspace_info(name)
+        self.current_workspace = name
+        return info
+
+    async def create_workspace(self, name: str) -> bool:
+        await self._note(name=name)
+        new = name not in self.workspaces
+        self.workspaces += [name] * new
+        return new
+
+    async def delete_workspace(self, name: str) -> WorkspaceInfo:
+        info = await self.workspace_info(name)
+        self.workspaces.remove(name)
+        return info
+
+    async def clear_workspace(self, name: str) -> WorkspaceInfo:
+        info = await self.workspace_info(name)
+        self.memories.clear()
+        return info
 
     async def _note(self, **arguments: Any) -> None:
         await trio.lowlevel.checkpoint()
