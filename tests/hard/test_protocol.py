@@ -23,7 +23,7 @@ from zapomni.tools.call import current_call
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from anyio.abc import BlockingPortal
+    from anyio.from_thread import BlockingPortal
 
 
 class ReportingTool(SomeTool):
