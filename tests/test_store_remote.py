@@ -209,26 +209,55 @@ async def test_a_service_that_the_sentinels_do_not_know_is_named(tmp_path: Path)
                     await connection.ready()
 
 
+def cluster_options() -> list[str]:
+    options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--bind", "127.0.0.1"]
+    return [*options, "--cluster-announce-ip", "127.0.0.1", "--cluster-port", str(free_port())]
+
+
 @contextlib.asynccontextmanager
-async def open_cluster(tmp_path: Path) -> AsyncIterator[list[Server]]:
-    """Run three nodes that share the slots."""
+async def open_cluster(tmp_path: Path, *, replicas: int = 0) -> AsyncIterator[list[Server]]:
+    """Run three nodes that share the slots, and perhaps some that only belong to the cluster."""
     async with contextlib.AsyncExitStack() as stack:
         nodes = []
-        for number in range(3):
-            options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--bind", "127.0.0.1"]
-            options += ["--cluster-port", str(free_port())]
-            nodes.append(await stack.enter_async_context(open_server(tmp_path / str(number), *options)))
-        for number, node in enumerate(nodes):
+        for number in range(3 + replicas):
+            server = open_server(tmp_path / str(number), "--repl-diskless-sync-delay", "0", *cluster_options())
+            nodes.append(await stack.enter_async_context(server))
+        for number, node in enumerate(nodes[:3]):
             first, last = 16384 * number // 3, 16384 * (number + 1) // 3 - 1
             await ask(node.port, "CLUSTER", "ADDSLOTSRANGE", str(first), str(last))
-            await ask(node.port, "CONFIG", "SET", "cluster-announce-ip", "127.0.0.1")
         for node in nodes[1:]:
             bus = (await ask(node.port, "CONFIG", "GET", "cluster-port")).split(b"\r\n")[-2].decode()
             await ask(nodes[0].port, "CLUSTER", "MEET", "127.0.0.1", str(node.port), bus)
         for node in nodes:
-            await wait_for(node, "CLUSTER INFO", b"cluster_known_nodes:3")
+            await wait_for(node, "CLUSTER INFO", b"cluster_known_nodes:%d" % len(nodes))
             await wait_for(node, "CLUSTER INFO", b"cluster_state:ok")
         yield nodes
+
+
+async def node_of(nodes: Sequence[Server], key: str) -> int:
+    """Return which of the three nodes holds a key."""
+    slot = int((await ask(nodes[0].port, "CLUSTER", "KEYSLOT", key)).strip(b":\r\n"))
+    return next(number for number in range(3) if slot < 16384 * (number + 1) // 3)
+
+
+async def name_of(node: Server) -> str:
+    return (await ask(node.port, "CLUSTER", "MYID")).split(b"\r\n")[1].decode()
+
+
+async def test_reads_go_to_the_replicas_of_a_cluster_where_asked(tmp_path: Path) -> None:
+    key = "{zapomni:a}:n"
+    with trio.fail_after(LONG):
+        async with open_cluster(tmp_path, replicas=1) as nodes:
+            primary, replica = nodes[await node_of(nodes, key)], nodes[3]
+            await ask(replica.port, "CLUSTER", "REPLICATE", await name_of(primary))
+            await wait_for(replica, "INFO replication", b"master_link_status:up")
+            await wait_for(nodes[0], "CLUSTER SLOTS", b":%d\r\n" % replica.port)
+            async with open_connection(remote(f"falkor://127.0.0.1:{nodes[0].port}", replicas=True)) as connection:
+                await connection.write("SET", key, 1)
+                while await connection.read("GET", key) != b"1":  # noqa: ASYNC110  # a replica may be behind
+                    await trio.sleep(0.01)
+            assert b"cmdstat_get" in await ask(replica.port, "INFO", "commandstats")
+            assert b"cmdstat_get" not in await ask(primary.port, "INFO", "commandstats")
 
 
 async def test_a_cluster_keeps_each_workspace_on_its_node(tmp_path: Path) -> None:
@@ -252,10 +281,9 @@ async def test_a_workspace_that_moved_to_another_node_is_found_there(tmp_path: P
             url = f"falkor://127.0.0.1:{nodes[0].port}"
             async with open_connection(remote(url)) as connection:
                 await connection.ready()
-                slot = int((await ask(nodes[0].port, "CLUSTER", "KEYSLOT", "{zapomni:a}")).strip(b":\r\n"))
-                target = nodes[(3 * slot // 16384 + 1) % 3]
-                name = (await ask(target.port, "CLUSTER", "MYID")).split(b"\r\n")[1].decode()
+                slot = (await ask(nodes[0].port, "CLUSTER", "KEYSLOT", "{zapomni:a}")).strip(b":\r\n").decode()
+                target = nodes[(await node_of(nodes, "{zapomni:a}") + 1) % 3]
                 for node in (target, *nodes):
-                    await ask(node.port, "CLUSTER", "SETSLOT", str(slot), "NODE", name)
+                    await ask(node.port, "CLUSTER", "SETSLOT", slot, "NODE", await name_of(target))
                 assert await connection.write("SET", "{zapomni:a}:n", 1) == b"OK"
                 assert await ask(target.port, "DBSIZE") == b":1\r\n"

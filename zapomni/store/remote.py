@@ -22,6 +22,7 @@ from redis.sentinel import (
 )
 
 from zapomni.errors import ConfigError, DatabaseError
+from zapomni.store.failures import NotDone
 from zapomni.store.wire import CONNECT_TIMEOUT, Call, SinglePool, ask_hello, check_abilities, pool_options
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class ClusterPools:
     def pool(self, commands: Sequence[Command], *, replica: bool) -> ConnectionPool:
         index = bisect.bisect_left(self.ends, _slot(commands))
         if index == len(self.ends):
-            raise DatabaseError("the cluster has no node for this workspace at the moment")
+            raise NotDone("the cluster had no node for this workspace when it was last looked at")
         primary, replicas = self.ranges[index]
         return replicas[0] if replica and replicas else primary
 
