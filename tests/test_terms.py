@@ -216,6 +216,12 @@ def test_a_title_is_a_first_line_of_moderate_length() -> None:
     assert len(title_of("word " * 1000)) <= 200
 
 
+def test_only_the_end_of_a_long_context_counts() -> None:
+    indexed = indexed_terms("a dog", context="first " + "word " * 100_000 + "last")
+    assert "last" in indexed.counts
+    assert "first" not in indexed.counts
+
+
 def test_a_title_counts_like_the_context() -> None:
     counts = indexed_terms("a dog", context="a cat", title="Pets").counts
     assert counts["pet"] == counts["cat"] < counts["dog"]

@@ -40,6 +40,7 @@ _CHARACTER_WEIGHT = 0.5  # a single character beside its bigrams
 # Metadata that is no words: times are indexed as what they mean, and an origin holds the ids and checksums of files
 # and of other programs.
 _RECOGNISED = frozenset({"timestamp", "created_at", "origin"})
+_CONTEXT_CHARACTERS = 2000  # more than a passage has; of a longer text the end is what stands before a passage
 _TITLE = 200  # characters of a first line that can be a title
 _METADATA_CHARACTERS = 1000  # every passage of a memory carries its metadata's words, so they must not be many
 
@@ -73,7 +74,7 @@ def indexed_terms(
     own, own_length = _bag(text)
     counts = {term: UNIT * count for term, count in own.items()}
     length = UNIT * own_length
-    for part in (context, title, _text_of(metadata)[:_METADATA_CHARACTERS] if metadata else ""):
+    for part in (context[-_CONTEXT_CHARACTERS:], title, _text_of(metadata)[:_METADATA_CHARACTERS] if metadata else ""):
         if part:
             bag, words_in_part = _bag(part)
             length += CONTEXT * words_in_part
