@@ -521,6 +521,34 @@ async def wait_for_the_reaper(connection: Connection) -> None:
         await trio.sleep(0.02)
 
 
+async def test_a_client_waits_while_a_reaper_ends_the_server(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir(mode=0o700)
+    ending = reaper.open_lock(tmp_path / "store", reaper.CLIENTS)
+    fcntl.flock(ending, fcntl.LOCK_EX)
+    before = len(os.listdir("/proc/self/fd"))
+    async with open_connection(settings_for(tmp_path)) as connection:
+        with trio.move_on_after(0.3) as scope:
+            await connection.ready()
+        assert scope.cancelled_caught
+        assert len(os.listdir("/proc/self/fd")) == before
+        os.close(ending)
+        with trio.fail_after(LONG):
+            await connection.ready()
+    await wait_until_gone(tmp_path, SOON)
+
+
+async def test_a_runtime_directory_with_a_long_path_does_not_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    directory = tmp_path / ("long" * 30)
+    directory.mkdir()
+    monkeypatch.setattr("zapomni.store.directory.SOCKET_PATH_BYTES", 10)
+    with pytest.raises(ConfigError, match="choose a shorter one"):
+        await open_and_wait(directory)
+    await wait_until_gone(directory, SOON)
+
+
 async def test_starts_cancelled_at_any_moment_leave_nothing_behind(tmp_path: Path) -> None:
     await open_and_wait(tmp_path)  # so that what is opened once is open
     before = len(os.listdir("/proc/self/fd"))

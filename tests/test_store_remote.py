@@ -15,6 +15,7 @@ from tests.servers import Server, ask, free_port, open_proxy, open_server
 from zapomni.config import Settings
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.store.connection import Connection, open_connection
+from zapomni.store.wire import check_abilities
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -81,6 +82,11 @@ async def test_a_redis_without_falkordb_is_refused(tmp_path: Path) -> None:
     ):
         with trio.fail_after(LONG), pytest.raises(ConfigError, match="without FalkorDB"):
             await connection.ready()
+
+
+def test_a_server_without_vector_sets_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Redis 7\.4\.2\) has no vector sets"):
+        check_abilities({b"version": b"7.4.2", b"modules": [[b"name", b"graph", b"ver", 42201]]})
 
 
 async def test_a_server_that_is_not_there_is_a_database_error_until_it_is(tmp_path: Path) -> None:
