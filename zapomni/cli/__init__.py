@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from zapomni import __version__
+from zapomni.cli.options import Help
 from zapomni.errors import NotFoundError, ValidationError, ZapomniError
 
 if TYPE_CHECKING:
@@ -20,15 +22,23 @@ if TYPE_CHECKING:
 
 EXIT_OK = 0
 EXIT_FAILED = 1
-"""It could not be done; one line on stderr says why."""
 EXIT_USAGE = 2
-"""What was asked makes no sense: an unknown flag, an empty text, a name that is none."""
 EXIT_NOT_FOUND = 3
-"""The memory or workspace that was named does not exist, or the search found nothing."""
-EXIT_SIGNALLED = 128
-"""With the signal's number added, as shells do: 130 after Ctrl-C, 143 after SIGTERM, 141 when the reader went away."""
-EXIT_INTERRUPTED = EXIT_SIGNALLED + 2
+EXIT_SIGNALLED = 128  # with the signal's number added, as shells do
+EXIT_INTERRUPTED = EXIT_SIGNALLED + signal.SIGINT
 EXIT_BROKEN_PIPE = EXIT_SIGNALLED + 13
+EXIT_TERMINATED = EXIT_SIGNALLED + signal.SIGTERM
+
+EXITS = {
+    EXIT_OK: "done",
+    EXIT_FAILED: "it could not be done; one line on standard error says why",
+    EXIT_USAGE: "what was asked makes no sense: an unknown flag, an empty text, an id that is none",
+    EXIT_NOT_FOUND: "the memory or workspace that was named does not exist, or a search found nothing",
+    EXIT_INTERRUPTED: "interrupted by Ctrl-C",
+    EXIT_BROKEN_PIPE: "whoever read the output went away, as head does",
+    EXIT_TERMINATED: "ended by SIGTERM",
+}
+"""What every exit code means; the help and the documentation say it in these words."""
 
 COMMANDS = {
     "serve": "serve",
@@ -45,6 +55,8 @@ COMMANDS = {
     "backup": "backup",
     "restore": "backup",
     "config": "settings",
+    "doctor": "doctor",
+    "completion": "completion",
 }
 """Each command's module, in the order of the help."""
 
@@ -54,8 +66,15 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="zapomni",
         description="Long-term memory for AI agents, on your own machine.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="An MCP client starts 'zapomni serve'. 'zapomni COMMAND --help' explains a command.",
+        formatter_class=Help,
+        epilog="\n".join(
+            [
+                "An MCP client starts 'zapomni serve'. 'zapomni COMMAND --help' explains a command.",
+                "",
+                "exit codes:",
+                *(f"  {code:<5}{told}" for code, told in EXITS.items()),
+            ]
+        ),
     )
     parser.add_argument("--version", action="version", version=f"zapomni {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zapomni.cli import EXIT_OK
-from zapomni.cli.options import add_command, add_setting_flags
-from zapomni.cli.output import add_json_flag
-from zapomni.cli.session import run
+from zapomni.cli.options import add_command
+from zapomni.cli.session import add_data_flags, run
 from zapomni.cli.text import size
 from zapomni.errors import ConfigError
 
@@ -55,8 +54,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     restoring.set_defaults(run=run_restore)
 
     for parser in (backing_up, restoring):
-        add_json_flag(parser)
-        add_setting_flags(parser, ("data_dir", "log_level"))
+        add_data_flags(parser, workspace=False)
 
 
 def run_backup(options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import attrs
 from zapomni.config import ENV_PREFIX, Loaded, Settings, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 class Help(argparse.HelpFormatter):
@@ -19,6 +19,10 @@ class Help(argparse.HelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n" in text else super()._fill_text(text, width, indent)
+
+    def format_help(self) -> str:
+        self._action_max_length += 2  # which argparse forgets for commands, so that longer names break the column
+        return super().format_help()
 
 
 def add_command(
@@ -39,14 +43,19 @@ def add_command(
     )
 
 
-def add_setting_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
-    """Add a flag for each of these settings, and one for the settings file."""
+def add_setting_flags(
+    parser: argparse.ArgumentParser, names: Iterable[str], told: Mapping[str, str] | None = None
+) -> None:
+    """Add a flag for each of these settings, and one for the settings file.
+
+    `told` explains the ones that mean something else to this command than to the server.
+    """
     group = parser.add_argument_group("settings", f"Each can also stand in the settings file or in {ENV_PREFIX}NAME.")
     group.add_argument("--config", type=Path, metavar="FILE", help="the settings file (TOML)")
     for name in names:
         field = Settings.option(name)
         flag = "--" + name.replace("_", "-")
-        text = f"{field.metadata['help']}{_shown_default(field.default)}"
+        text = (told or {}).get(name) or f"{field.metadata['help']}{_shown_default(field.default)}"
         if field.type is bool:
             group.add_argument(flag, action="store_const", const=True, default=None, help=text)
         elif get_origin(field.type) is Literal:

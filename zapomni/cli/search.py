@@ -69,6 +69,6 @@ def _show(hit: SearchHit, console: Console) -> None:
     if not console.pretty:
         console.line(row(hit.memory_id, moment, hit.text, console))
         return
-    console.lines(console.wrap(hit.text))
+    console.lines(console.wrap(hit.text.strip()))
     part = f"1 of {hit.chunks} passages" if hit.chunks > 1 else ""
     console.lines([*caption(hit.memory_id, moment, hit.metadata, console, part), ""])

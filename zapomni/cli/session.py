@@ -22,13 +22,18 @@ if TYPE_CHECKING:
     from zapomni.config import Settings
     from zapomni.engine import MemoryEngine
 
-DATA_FLAGS = ("workspace", "data_dir", "log_level")
+LOG_LEVEL = "warning"  # the lines are for whoever looks into a server; a person at a terminal is told in words
+TOLD = {
+    "workspace": "the workspace, which must exist (default: the one of the settings)",
+    "log_level": f"the least that is logged, to standard error (default {LOG_LEVEL})",
+}
 
 
-def add_data_flags(parser: argparse.ArgumentParser, *, more: Iterable[str] = ()) -> None:
+def add_data_flags(parser: argparse.ArgumentParser, *, workspace: bool = True, more: Iterable[str] = ()) -> None:
     """Add what every command on memories takes: --json, --workspace, --data-dir, --log-level and --config."""
     add_json_flag(parser)
-    add_setting_flags(parser, (*DATA_FLAGS, *more))
+    names = ("workspace",) if workspace else ()
+    add_setting_flags(parser, (*names, "data_dir", *more, "log_level"), TOLD)
 
 
 def run(options: argparse.Namespace, work: Callable[[Settings, Console], Awaitable[int]]) -> int:
@@ -36,16 +41,16 @@ def run(options: argparse.Namespace, work: Callable[[Settings, Console], Awaitab
 
     Raises the error that ended it, not the group that nurseries make of it.
     """
-    settings = load_settings(argparse.Namespace(**{**vars(options), "workspace": None})).settings
+    settings = load_settings(argparse.Namespace(**{**vars(options), "workspace": None, "log_level": None})).settings
     import trio
 
     from zapomni import log
 
-    log.configure(getattr(options, "log_level", None) or "warning")
+    log.configure(getattr(options, "log_level", None) or LOG_LEVEL)
     try:
         return trio.run(_until_signalled, lambda: work(settings, Console.of(options)))
     except BaseExceptionGroup as group:
-        raise _innermost(group) from group
+        raise innermost(group) from group
 
 
 def run_with_engine(options: argparse.Namespace, work: Callable[[MemoryEngine, Console], Awaitable[int]]) -> int:
@@ -58,8 +63,8 @@ def run_with_engine(options: argparse.Namespace, work: Callable[[MemoryEngine, C
         from zapomni.engine import open_engine
 
         async with open_engine(settings) as engine:
-            if options.workspace is not None:
-                await engine.use_workspace(options.workspace)
+            if (name := getattr(options, "workspace", None)) is not None:
+                await engine.use_workspace(name)
             return await work(engine, console)
 
     return run(options, work_on)
@@ -89,7 +94,8 @@ async def _cancel_on_signal(scope: trio.CancelScope, *, task_status: trio.TaskSt
             break
 
 
-def _innermost(error: BaseException) -> BaseException:
+def innermost(error: BaseException) -> BaseException:
+    """Take an error out of the groups that nurseries put around it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

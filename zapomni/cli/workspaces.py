@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zapomni.cli import EXIT_FAILED, EXIT_OK
-from zapomni.cli.options import add_command, add_setting_flags
-from zapomni.cli.output import add_json_flag
-from zapomni.cli.session import run_with_engine
+from zapomni.cli.options import add_command
+from zapomni.cli.session import add_data_flags, run_with_engine
 from zapomni.cli.text import columns, counted
 from zapomni.config import CONFIG_VARIABLE, ENV_PREFIX, config_file
 from zapomni.errors import ConfigError
@@ -75,9 +74,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     using.set_defaults(run=run_use)
 
     for action in (listing, creating, deleting, using):
-        add_json_flag(action)
-        add_setting_flags(action, ("data_dir", "log_level"))
-        action.set_defaults(workspace=None)
+        add_data_flags(action, workspace=False)
 
 
 def run_list(options: argparse.Namespace) -> int:

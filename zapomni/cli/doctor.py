@@ -1,0 +1,87 @@
+"""``zapomni doctor``: see that everything works, and say what to do where it does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zapomni.cli import EXIT_FAILED, EXIT_OK
+from zapomni.cli.options import add_command
+from zapomni.cli.session import add_data_flags
+from zapomni.cli.session import run as run_session
+from zapomni.cli.text import printable
+
+if TYPE_CHECKING:
+    import argparse
+
+    from zapomni.cli.checkup import Finding
+    from zapomni.cli.output import Console, Paint
+    from zapomni.config import Settings
+
+SIGNS: dict[str, tuple[str, Paint]] = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL", "red")}
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = add_command(
+        commands,
+        "doctor",
+        help="check that everything works",
+        description=(
+            "Check the installation, the data directory, the store, the embedding model and the clients' settings, and "
+            "add, find and delete a memory in a workspace that is removed again. Every line says ok or what to do. The "
+            "exit code is 1 when a check failed."
+        ),
+        examples=("zapomni doctor", "zapomni doctor --repair", "zapomni doctor --json"),
+    )
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="first make vectors and search words of all workspaces anew from the texts",
+    )
+    add_data_flags(parser, workspace=False, more=("falkordb_url", "embedder"))
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Repair where that is asked for, then check."""
+    return run_session(options, lambda settings, console: _examine(settings, console, repair=options.repair))
+
+
+async def _examine(settings: Settings, console: Console, *, repair: bool) -> int:
+    from zapomni.cli.checkup import examine
+
+    if repair:
+        await _repair(settings, console)
+    findings: list[Finding] = []
+
+    def report(finding: Finding) -> None:
+        findings.append(finding)
+        if not console.json:
+            _show(finding, console)
+
+    healthy = await examine(settings, report)
+    if console.json:
+        console.data({"healthy": healthy, "checks": findings})
+    return EXIT_OK if healthy else EXIT_FAILED
+
+
+async def _repair(settings: Settings, console: Console) -> None:
+    from zapomni.engine import open_engine
+
+    async with open_engine(settings) as engine:
+        with console.progress() as line:
+
+            async def report(done: float, total: float | None, message: str | None) -> None:
+                line.show(f"{info.name}: {message}")
+
+            for info in await engine.list_workspaces():
+                await engine.reembed(workspace=info.name, progress=report)
+
+
+def _show(finding: Finding, console: Console) -> None:
+    sign, paint = SIGNS[finding.state]
+    first, *rest = console.wrap(f"{finding.check}: {printable(finding.told)}", indent="      ")
+    console.line(console.paint(sign.ljust(5), paint) + first[5:])
+    console.lines(rest)
+    if finding.advice:
+        console.lines(console.wrap(f"-> {finding.advice}", indent="      "))
