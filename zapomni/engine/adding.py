@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
+from zapomni.engine.context import refresh
 from zapomni.engine.metadata import recognise
 from zapomni.engine.passages import BATCH, Setting, batches, cut, model_of, prepare
+from zapomni.engine.team import open_team
 from zapomni.errors import EmbeddingError, ValidationError
 from zapomni.log import get_logger
 from zapomni.models import MAX_TEXT_LENGTH, NewChunk, NewMemory
+from zapomni.terms import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -78,16 +81,30 @@ class Writer:
         """Store a memory with its passages, a large one in batches that nobody sees before the last."""
         chunks = await cut(memory.text, tokens=self.settings.chunk_tokens, overlap=self.settings.chunk_overlap)
         memory, embedder = await self._with_model(memory)
-        setting = await self._setting(memory)
+        replaced = None if memory.key is None else await self.workspace.find_key(memory.key)
+        memory, setting = await self._placed(memory, replaced)
+        receipt = await self._store(memory, chunks, setting, embedder, progress)
+        if receipt.replaced:
+            await refresh(self.workspace, receipt.memory_id)
+        return receipt
+
+    async def _store(
+        self,
+        memory: NewMemory,
+        chunks: Sequence[Chunk],
+        setting: Setting,
+        embedder: Embedder | None,
+        progress: Progress | None,
+    ) -> MemoryResult:
         if len(chunks) <= BATCH:
             return await self.workspace.add(memory, await self._prepare(chunks, setting.before, setting, embedder))
         async with self.workspace.open_draft(memory, len(chunks)) as draft:
             if (receipt := await draft.seen()) is not None:
                 return receipt
             done = 0
-            async with trio.open_nursery() as nursery:
+            async with open_team() as team:
                 send, receive = trio.open_memory_channel[list[NewChunk]](AHEAD)
-                nursery.start_soon(self._produce, chunks, setting, embedder, send)
+                team.start_soon(self._produce, chunks, setting, embedder, send)
                 async with receive:
                     async for ready in receive:
                         await draft.append(ready)
@@ -100,13 +117,16 @@ class Writer:
         """Give a memory a new text or new metadata; what it was becomes history."""
         chunks = await cut(memory.text, tokens=self.settings.chunk_tokens, overlap=self.settings.chunk_overlap)
         memory, embedder = await self._with_model(memory)
-        setting = Setting(timestamp=memory.timestamp, metadata=memory.metadata)
+        memory, setting = await self._placed(memory, memory.id)
         ready: list[NewChunk] = []
-        before = ""
+        before = setting.before
         for batch in batches(chunks):
             ready += await self._prepare(batch, before, setting, embedder)
             before = batch[-1].text
-        return await self.workspace.update(memory, ready)
+        receipt = await self.workspace.update(memory, ready)
+        if receipt.replaced:
+            await refresh(self.workspace, memory.id)
+        return receipt
 
     async def _produce(
         self,
@@ -139,6 +159,12 @@ class Writer:
             self.on_deferred()
         return attrs.evolve(memory, model=model), None if model is None else self.embedder
 
-    async def _setting(self, memory: NewMemory) -> Setting:
-        before = await self.workspace.latest_text(memory.source) if memory.source else None
-        return Setting(before or "", memory.timestamp, memory.metadata)
+    async def _placed(self, memory: NewMemory, replaced: str | None) -> tuple[NewMemory, Setting]:
+        """Find out what the memory will stand after; a version stands where the one before it stood."""
+        setting = Setting(timestamp=memory.timestamp, metadata=memory.metadata, title=title_of(memory.text))
+        if memory.source is None:
+            return memory, setting
+        found = await self.workspace.preceding(memory.source, memory_id=replaced)
+        if found is None:
+            return memory, setting
+        return attrs.evolve(memory, after=found.first), attrs.evolve(setting, before=found.text)

@@ -14,7 +14,7 @@ import attrs
 from zapomni.embed import open_embedder
 from zapomni.engine.latency import Latency
 from zapomni.engine.team import open_team
-from zapomni.errors import EmbeddingError, ValidationError, ZapomniError
+from zapomni.errors import ConfigError, EmbeddingError, ValidationError, ZapomniError
 from zapomni.log import get_logger
 from zapomni.models import DEFAULT_WORKSPACE, Filters
 from zapomni.store.store import open_store
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 EVERYTHING = Filters()
+A_LIFETIME = 36_500  # days; more than that cannot be taken off today's date
 
 log = get_logger("engine")
 
@@ -154,21 +155,26 @@ class MemoryEngine:
 
         Raises `NotFoundError`.
         """
+        from zapomni.engine.context import refresh
+
         space = await self._workspace(workspace)
         memory = await space.get(memory_id)
         now = datetime.now(UTC)
         await space.delete(memory_id, now=now)
+        await refresh(space, memory_id)
         return attrs.evolve(memory, deleted_at=now)
 
     async def restore_memory(self, memory_id: str, *, workspace: str | None = None) -> Memory:
         """Bring a deleted memory back. Raises `NotFoundError` once it is gone for good, and `ValidationError`."""
+        from zapomni.engine.context import refresh
         from zapomni.engine.upkeep import embed_pending
 
         space = await self._workspace(workspace)
         await space.restore(memory_id)
+        await refresh(space, memory_id)
         try:
             await embed_pending(space, self._embedder)
-        except EmbeddingError as error:  # found by its words meanwhile
+        except (EmbeddingError, ConfigError) as error:  # found by its words meanwhile
             log.warning("embedding_deferred", error=str(error))
             self._catch_up()
         return await space.get(memory_id)
@@ -293,4 +299,5 @@ class MemoryEngine:
     def _upkeep(self) -> Upkeep:
         from zapomni.engine.upkeep import Upkeep
 
-        return Upkeep(self._store, self._embedder, timedelta(days=self.settings.retention_days))
+        retention = timedelta(days=min(self.settings.retention_days, A_LIFETIME))
+        return Upkeep(self._store, self._embedder, retention)

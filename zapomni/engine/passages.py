@@ -38,6 +38,8 @@ class Setting:
     """The text before it of the same source; an answer often names nothing of the question before it."""
     timestamp: datetime | None = None
     metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    title: str = ""
+    """What the memory's first line says, which its later passages are about, too."""
 
 
 async def cut(text: str, *, tokens: int, overlap: int) -> list[Chunk]:
@@ -83,5 +85,11 @@ async def prepare(chunks: Sequence[Chunk], before: str, setting: Setting, embedd
 
 
 def _counted(piece: Chunk, context: str, setting: Setting) -> NewChunk:
-    terms = indexed_terms(piece.text, context=context, timestamp=setting.timestamp, metadata=setting.metadata)
+    terms = indexed_terms(
+        piece.text,
+        context=context,
+        title=setting.title if piece.index > 1 else "",  # the first two have it in themselves or in their context
+        timestamp=setting.timestamp,
+        metadata=setting.metadata,
+    )
     return NewChunk(piece.start, piece.end, terms.counts, terms.length)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from zapomni.errors import DatabaseError, EmbeddingError, NotFoundError
+from zapomni.engine.context import refresh_stale
+from zapomni.errors import ConfigError, DatabaseError, EmbeddingError, NotFoundError
 from zapomni.log import get_logger
 from zapomni.models import EmbeddingModel
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from zapomni.embed import Embedder
+    from zapomni.models import WorkspaceInfo
     from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 BATCH = 100
 RETRY_SECONDS = 30.0
 PURGE_SECONDS = 3600.0
+LEAST_RETENTION = timedelta(minutes=10)  # whoever began to write before a deletion may still use the deleted words
 
 log = get_logger("engine")
 
@@ -65,6 +68,12 @@ async def _fill(
     return done
 
 
+async def purge(workspace: Workspace, before: datetime) -> int:
+    """Remove for good what was deleted before a moment, and its words from what stood after it; return how many."""
+    await refresh_stale(workspace)
+    return await workspace.purge(before=before)
+
+
 @attrs.frozen
 class Upkeep:
     """The tasks in the background of an engine; each goes on whatever happens to the other."""
@@ -76,24 +85,42 @@ class Upkeep:
     async def purge_for_ever(self) -> None:
         """Remove for good what was deleted before the retention began, now and every hour."""
         while True:
-            try:
-                for info in await self.store.list_workspaces():
-                    if info.trashed:
-                        await self.store.workspace(info.name).purge(before=datetime.now(UTC) - self.retention)
-            except (DatabaseError, NotFoundError) as error:
-                log.warning("purge_failed", error=str(error))
+            await self._for_each(lambda info: info.trashed, self._purge)
             await trio.sleep(PURGE_SECONDS)
 
     async def embed_deferred(self) -> None:
         """Make all vectors that are lacking, however often the embedder has to be asked."""
         while True:
-            try:
-                for info in await self.store.list_workspaces():
-                    if info.pending:
-                        made = await embed_pending(self.store.workspace(info.name), self.embedder)
-                        log.info("deferred_embedded", workspace=info.name, passages=made)
-            except (EmbeddingError, DatabaseError, NotFoundError) as error:
-                log.warning("deferred_embedding_failed", error=str(error))
-            else:
+            if await self._for_each(lambda info: info.pending, self._embed):
                 return
             await trio.sleep(RETRY_SECONDS)
+
+    async def _purge(self, workspace: Workspace) -> int:
+        return await purge(workspace, datetime.now(UTC) - max(self.retention, LEAST_RETENTION))
+
+    async def _embed(self, workspace: Workspace) -> int:
+        return await embed_pending(workspace, self.embedder)
+
+    async def _for_each(
+        self, wanted: Callable[[WorkspaceInfo], int], work: Callable[[Workspace], Awaitable[int]]
+    ) -> bool:
+        """Do some work on every workspace that wants it; False when it is worth trying again.
+
+        Nobody waits for it, so that failures are logged, and one workspace's do not keep another waiting.
+        """
+        try:
+            infos = [info for info in await self.store.list_workspaces() if wanted(info)]
+        except DatabaseError as error:
+            log.warning("upkeep_failed", error=str(error))
+            return False
+        done = True
+        for info in infos:
+            try:
+                number = await work(self.store.workspace(info.name))
+                log.info("upkeep", workspace=info.name, done=number)
+            except (NotFoundError, ConfigError) as error:  # it is gone, or somebody has to change something first
+                log.warning("upkeep_left_out", workspace=info.name, error=str(error))
+            except (DatabaseError, EmbeddingError) as error:
+                log.warning("upkeep_failed", workspace=info.name, error=str(error))
+                done = False
+        return done
