@@ -61,7 +61,7 @@ async def back_up(spaces: Sequence[Space], path: Path) -> None:
 
 async def _workspace(space: Space, file: Archive) -> None:
     keys, about = space.keys, await space.about()
-    (hidden, data), numbers = await space.connection.read_all(
+    (hidden, data), numbers = await space.read_all(
         [("MGET", keys.hidden, keys.entry(facets.EVERY)), ("HGET", keys.counts, "next")]
     )
     last = int(numbers or 0)
@@ -109,7 +109,7 @@ async def _vectors(space: Space, file: Archive, numbers: NDArray[np.intp], gener
     key = space.keys.vectors(generation)
     for begin in range(0, len(numbers), LISTS):
         page = numbers[begin : begin + LISTS].tolist()
-        replies = await space.connection.read_all([("VEMB", key, number, "RAW") for number in page])
+        replies = await space.read_all([("VEMB", key, number, "RAW") for number in page])
         found = [(number, reply) for number, reply in zip(page, replies, strict=True) if reply is not None]
         if found:
             present = np.array([number for number, _ in found], "<u4").tobytes()
@@ -121,11 +121,11 @@ async def _vectors(space: Space, file: Archive, numbers: NDArray[np.intp], gener
 async def _postings(space: Space, file: Archive, indexed: NDArray[np.bool_]) -> None:
     cursor = b"0"
     while True:
-        cursor, names = await space.connection.read("SSCAN", space.keys.index, cursor, "COUNT", LISTS)
+        cursor, names = await space.read("SSCAN", space.keys.index, cursor, "COUNT", LISTS)
         names = [name for name in names if not name.startswith(b"f:")]
         keys = [space.keys.entry(name.decode()) for name in names]
         parts = []
-        for name, data in zip(names, await space.connection.read("MGET", *keys) if keys else [], strict=True):
+        for name, data in zip(names, await space.read("MGET", *keys) if keys else [], strict=True):
             entries = np.frombuffer(data or b"", postings.RECORD)
             known = entries["number"] < len(indexed)
             kept = entries[known & indexed[np.where(known, entries["number"], 0)]].tobytes()

@@ -39,7 +39,7 @@ async def pending(space: Space, model: EmbeddingModel, limit: int, after: int = 
     found: list[Passage] = []
     while not found:
         page = ("ZRANGE", key, f"({after}", "+inf", "BYSCORE", "LIMIT", 0, limit)
-        numbers = [int(number) for number in await space.connection.read(*page)]
+        numbers = [int(number) for number in await space.read(*page)]
         if not numbers:
             break
         found = await passages(space, numbers)  # an unfinished memory's are left out
@@ -85,7 +85,7 @@ async def begin(space: Space, model: EmbeddingModel) -> int:
     async with space.upkeep():
         about = await space.about()
         if about.model == model or about.model is None:
-            return int(await space.connection.read("ZCARD", keys.pending(about.generation)))
+            return int(await space.read("ZCARD", keys.pending(about.generation)))
         following = about.generation + 1
         if about.next_model != model:
             await space.connection.transaction(
@@ -96,14 +96,14 @@ async def begin(space: Space, model: EmbeddingModel) -> int:
                 ]
             )
         # From here on every write notes by itself what the new set lacks of it; what was there before is noted now.
-        if not await space.connection.read("HEXISTS", keys.about, "next_listed"):
-            data = await space.connection.read("GET", keys.entry(facets.EVERY))
+        if not await space.read("HEXISTS", keys.about, "next_listed"):
+            data = await space.read("GET", keys.entry(facets.EVERY))
             numbers = np.flatnonzero(facets.chunks(facets.select([[data]], Filters())))
             for start in range(0, len(numbers), STEP):
                 await _lack(space, following, numbers[start : start + STEP])
                 await space.keep_upkeep()
             await space.connection.write("HSET", keys.about, "next_listed", 1)
-        return int(await space.connection.read("ZCARD", keys.pending(following)))
+        return int(await space.read("ZCARD", keys.pending(following)))
 
 
 async def _lack(space: Space, generation: int, numbers: NDArray[np.intp]) -> None:

@@ -140,12 +140,12 @@ async def find_card(space: Space, memory_id: str) -> Card | None:
     """Return the card of a memory, live or in the trash."""
     if not storable(memory_id):
         return None
-    return Card.load(await space.connection.read("HGET", space.keys.cards(memory_id), memory_id))
+    return Card.load(await space.read("HGET", space.keys.cards(memory_id), memory_id))
 
 
 async def find(space: Space, bucket: str, name: str) -> str | None:
     """Return the id that a key or a text's hash stands for."""
-    found: bytes | None = await space.connection.read("HGET", bucket, name)
+    found: bytes | None = await space.read("HGET", bucket, name)
     return None if found is None else found.decode()
 
 
@@ -222,7 +222,7 @@ async def latest_text(space: Space, source: str, limit: int) -> str | None:
 async def listing(space: Space, filters: Filters, limit: int, cursor: str | None) -> MemoryPage:
     """Return memories, newest first; what is added meanwhile does not move the pages behind a cursor."""
     groups = facets.groups(filters)
-    hidden, *lists = await space.connection.read_all(
+    hidden, *lists = await space.read_all(
         [("GET", space.keys.hidden), *(("MGET", *map(space.keys.entry, group)) for group in groups)]
     )
     records = facets.select(lists, filters)

@@ -58,7 +58,7 @@ async def restore(path: Path, open_space: Callable[[str], Space]) -> tuple[str, 
 
 
 async def _check_empty(space: Space) -> None:
-    about, used = await space.connection.read_all(
+    about, used = await space.read_all(
         [("HMGET", space.keys.about, "schema", "deleting"), ("HGET", space.keys.counts, "next")]
     )
     if about[0] is not None and about[1] is None and int(used or 0):

@@ -36,7 +36,7 @@ async def prepare(space: Space, *, create: bool = False) -> None:
     except NotFoundError:
         if not create and space.name != DEFAULT_WORKSPACE:
             raise
-        if await space.connection.read("EXISTS", space.keys.about):
+        if await space.read("EXISTS", space.keys.about):
             await clear(space)  # somebody began to remove or to restore it, and did not come to the end
         about = About(0)
     if about.schema < SCHEMA:
@@ -72,10 +72,10 @@ async def clear(space: Space) -> None:
     connection, keys = space.connection, space.keys
     space.opened.discard(space.name)
     async with space.upkeep():
-        generation = int(await connection.read("HGET", keys.about, "generation") or 1)
+        generation = int(await space.read("HGET", keys.about, "generation") or 1)
         cursor = b"0"
         while True:
-            cursor, names = await connection.read("SSCAN", keys.index, cursor, "COUNT", STEP)
+            cursor, names = await space.read("SSCAN", keys.index, cursor, "COUNT", STEP)
             await _unlink(space, [keys.entry(name.decode()) for name in names])
             await space.keep_upkeep()
             if cursor == b"0":

@@ -45,7 +45,7 @@ async def search_words(
 ) -> Scores:
     """Return the chunks that hold some of the terms, scored by BM25; each term counts by its weight."""
     names = [space.keys.entry(term_name(term)).encode("utf-8", "surrogatepass") for term in terms]
-    (hidden, *lists), totals, *groups = await space.connection.read_all(
+    (hidden, *lists), totals, *groups = await space.read_all(
         [
             ("MGET", space.keys.hidden, *names),
             ("HMGET", space.keys.counts, "chunks", "length"),
@@ -74,9 +74,7 @@ async def frequencies(space: Space, terms: Iterable[str]) -> tuple[dict[str, int
     """Return how many chunks hold each term, and how many there are; those on their way in or out count, too."""
     names = list(terms)
     keys = [space.keys.entry(term_name(term)).encode("utf-8", "surrogatepass") for term in names]
-    total, *sizes = await space.connection.read_all(
-        [("HGET", space.keys.counts, "chunks"), *(("STRLEN", key) for key in keys)]
-    )
+    total, *sizes = await space.read_all([("HGET", space.keys.counts, "chunks"), *(("STRLEN", key) for key in keys)])
     return {term: size // RECORD.itemsize for term, size in zip(names, sizes, strict=True)}, int(total or 0)
 
 
@@ -85,7 +83,7 @@ async def search_vectors(
 ) -> Scores:
     """Return the chunks nearest to a vector, scored by their cosine; raises `ConfigError` for another model's."""
     check_vectors([vector], model)
-    about_reply, hidden, *groups = await space.connection.read_all(
+    about_reply, hidden, *groups = await space.read_all(
         [("HGETALL", space.keys.about), ("GET", space.keys.hidden), *_facet_commands(space, filters)]
     )
     about = About.parse(about_reply, space.name)
@@ -102,13 +100,13 @@ async def search_vectors(
             scores = await similarities(space, vector, model, np.flatnonzero(allowed))
             return Scores(scores.numbers[:count], scores.values[:count])
     flags = ~unpack(hidden, 0) if allowed is None else allowed
-    total = int(await space.connection.read("VCARD", space.keys.vectors(generation)))
+    total = int(await space.read("VCARD", space.keys.vectors(generation)))
     asked = count if not wanted else count * max(total // wanted, 1) * 2
     exact = False
     while True:
         asked = min(asked, max(total, 1))
         command = _nearest(space.keys.vectors(generation), vector, asked, exact=exact)
-        reply, about_reply = await space.connection.read_all([command, ("HGETALL", space.keys.about)])
+        reply, about_reply = await space.read_all([command, ("HGETALL", space.keys.about)])
         if generation not in About.parse(about_reply, space.name).sets:  # the sets were swapped meanwhile
             return await search_vectors(space, vector, model, count=count, filters=filters)
         numbers = np.array(reply[::2], dtype=np.int64)
@@ -128,7 +126,7 @@ async def similarities(
     check_vectors([vector], model)
     wanted = [int(number) for number in numbers]
     key = space.keys.vectors((await space.about()).set_for(model))
-    replies = await space.connection.read_all([("VEMB", key, number, "RAW") for number in wanted])
+    replies = await space.read_all([("VEMB", key, number, "RAW") for number in wanted])
     found = [(number, reply) for number, reply in zip(wanted, replies, strict=True) if reply is not None]
     if not found:
         return NOTHING

@@ -14,11 +14,11 @@ from zapomni.models import EmbeddingModel
 from zapomni.store.cypher import Value, render, rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from zapomni.store.connection import Connection, Reader
     from zapomni.store.names import Keys
-    from zapomni.store.wire import Command
+    from zapomni.store.wire import Command, Word
 
 SCHEMA = 1
 UPKEEP_SECONDS = 60
@@ -89,13 +89,15 @@ class Space:
     """Names of the workspaces that this process has already prepared."""
     swept: set[str] = attrs.field(factory=set)
     """Names of those that it has already looked through for what others left unfinished."""
+    fresh: bool = False
+    """Read nothing from a replica, which may be behind: whoever writes has to know how things are."""
 
     @property
     def name(self) -> str:
         return self.keys.workspace
 
     async def about(self) -> About:
-        return About.parse(await self.connection.read("HGETALL", self.keys.about), self.name)
+        return About.parse(await self.read("HGETALL", self.keys.about), self.name)
 
     def watched_about(self, reader: Reader) -> About:
         return About.parse(reader("HGETALL", self.keys.about), self.name)
@@ -106,7 +108,15 @@ class Space:
 
     async def ask(self, query: str, /, **parameters: Value) -> list[list[Any]]:
         """Run a graph query that reads, and return its rows."""
-        return rows(await self.connection.read("GRAPH.RO_QUERY", self.keys.graph, render(query, **parameters)))
+        return rows(await self.read("GRAPH.RO_QUERY", self.keys.graph, render(query, **parameters)))
+
+    async def read(self, *command: Word) -> Any:
+        """Run one command that changes nothing."""
+        return await (self.connection.write(*command) if self.fresh else self.connection.read(*command))
+
+    async def read_all(self, commands: Sequence[Command]) -> list[Any]:
+        """Run commands that change nothing, in one round trip."""
+        return await (self.connection.transaction(commands) if self.fresh else self.connection.read_all(commands))
 
     @asynccontextmanager
     async def upkeep(self) -> AsyncIterator[str]:

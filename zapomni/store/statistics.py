@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 async def info(space: Space) -> WorkspaceInfo:
     """Return how much is in a workspace."""
     about = await space.about()
-    counts, pending = await space.connection.read_all(
+    counts, pending = await space.read_all(
         [
             ("HMGET", space.keys.counts, "memories", "chunks", "trashed"),
             ("ZCARD", space.keys.pending(about.generation)),
@@ -32,7 +32,7 @@ async def info(space: Space) -> WorkspaceInfo:
 
 async def tags(space: Space) -> dict[str, int]:
     """Return every tag in use, most used first."""
-    reply = await space.connection.read("HGETALL", space.keys.tags)
+    reply = await space.read("HGETALL", space.keys.tags)
     found = {tag.decode(): int(count) for tag, count in zip(reply[::2], reply[1::2], strict=True)}
     return {tag: count for tag, count in sorted(found.items(), key=lambda item: (-item[1], item[0])) if count > 0}
 
@@ -40,7 +40,7 @@ async def tags(space: Space) -> dict[str, int]:
 async def statistics(space: Space) -> Statistics:
     """Return what is in a workspace, and what the whole store costs."""
     about, own = await space.about(), await info(space)
-    (hidden, data), memory, persistence = await space.connection.read_all(
+    (hidden, data), memory, persistence = await space.read_all(
         [
             ("MGET", space.keys.hidden, space.keys.entry(facets.EVERY)),
             ("INFO", "memory"),

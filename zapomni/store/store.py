@@ -51,7 +51,7 @@ class Store:
         """Make a workspace; return whether it is new."""
         from zapomni.store import workspaces
 
-        return await workspaces.create(self._space(name))
+        return await workspaces.create(self._space(name, fresh=True))
 
     async def list_workspaces(self) -> tuple[WorkspaceInfo, ...]:
         """Return all workspaces by name, with what is in them; the default one is always among them."""
@@ -66,7 +66,7 @@ class Store:
         """
         from zapomni.store import workspaces
 
-        return await workspaces.delete(self._space(name))
+        return await workspaces.delete(self._space(name, fresh=True))
 
     async def back_up(self, path: Path) -> None:
         """Write all workspaces into one file, as they are at one moment each, while everybody goes on writing.
@@ -76,7 +76,7 @@ class Store:
         from zapomni.store import backup
 
         names = [info.name for info in await self.list_workspaces()]
-        await backup.back_up([self._space(name) for name in names], path)
+        await backup.back_up([self._space(name, fresh=True) for name in names], path)
 
     async def restore(self, path: Path) -> tuple[str, ...]:
         """Bring back the workspaces of a backup, and return their names.
@@ -85,13 +85,13 @@ class Store:
         """
         from zapomni.store import recovery
 
-        return await recovery.restore(path, self._space)
+        return await recovery.restore(path, lambda name: self._space(name, fresh=True))
 
-    def _space(self, name: str) -> Space:
+    def _space(self, name: str, *, fresh: bool = False) -> Space:
         from zapomni.store.names import Keys, workspace_name
         from zapomni.store.space import Space
 
-        return Space(self.connection, Keys(workspace_name(name)), self._opened, self._swept)
+        return Space(self.connection, Keys(workspace_name(name)), self._opened, self._swept, fresh)
 
 
 def _load() -> None:

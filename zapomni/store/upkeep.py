@@ -92,7 +92,7 @@ async def collect(space: Space) -> int:
 
     Afterwards no word, tag or source that only they had is left in the store.
     """
-    ranges = [_range(member) for member in await space.connection.read("SMEMBERS", space.keys.garbage)]
+    ranges = [_range(member) for member in await space.read("SMEMBERS", space.keys.garbage)]
     if not ranges:
         return 0
     gone = np.zeros(max(numbers.stop for numbers in ranges), np.bool_)
@@ -103,7 +103,7 @@ async def collect(space: Space) -> int:
             await space.connection.transaction(remove_vectors(space.keys, about, step))
     cursor = b"0"
     while True:
-        cursor, names = await space.connection.read("SSCAN", space.keys.index, cursor, "COUNT", LISTS)
+        cursor, names = await space.read("SSCAN", space.keys.index, cursor, "COUNT", LISTS)
         await _clear(space, [name.decode("utf-8", "surrogatepass") for name in names], gone)
         await space.keep_upkeep()
         if cursor == b"0":
@@ -124,7 +124,7 @@ async def _clear(space: Space, names: Sequence[str], gone: NDArray[np.bool_]) ->
         return
     commands: list[Command] = []
     rewritten: list[str] = []
-    lists = await space.connection.read("MGET", *(space.keys.entry(name) for name in names))
+    lists = await space.read("MGET", *(space.keys.entry(name) for name in names))
     for name, data in zip(names, lists, strict=True):
         if data is None:
             continue

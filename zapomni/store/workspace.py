@@ -69,8 +69,8 @@ class Workspace:
         A large memory is written in batches that nobody sees before the last; `progress` hears of each
         (chunks written, chunks in all). Cancelled, it leaves nothing.
         """
-        await self._write()
-        return await writing.add(self._space, memory, chunks, progress=progress)
+        space = await self._write()
+        return await writing.add(space, memory, chunks, progress=progress)
 
     @asynccontextmanager
     async def open_draft(self, memory: NewMemory, total: int) -> AsyncIterator[Draft]:
@@ -78,8 +78,8 @@ class Workspace:
 
         What is not published at the end of the block leaves nothing.
         """
-        await self._write()
-        async with writing.open_draft(self._space, memory, total) as draft:
+        space = await self._write()
+        async with writing.open_draft(space, memory, total) as draft:
             yield draft
 
     async def update(
@@ -89,8 +89,8 @@ class Workspace:
 
         The key and the time of creation stay. Raises `NotFoundError`. When nothing changed, nothing is written.
         """
-        await self._write()
-        return await writing.add(self._space, memory, chunks, update=True, progress=progress)
+        space = await self._write()
+        return await writing.add(space, memory, chunks, update=True, progress=progress)
 
     async def get(self, memory_id: str, *, trashed: bool = False) -> Memory:
         """Return a memory, and with `trashed` also a deleted one; raises `NotFoundError`."""
@@ -120,16 +120,16 @@ class Workspace:
 
         Raises `NotFoundError`.
         """
-        await self._write()
-        await trash.delete(self._space, memory_id, now)
+        space = await self._write()
+        await trash.delete(space, memory_id, now)
 
     async def restore(self, memory_id: str) -> None:
         """Bring a deleted memory back; its vectors are `pending` and have to be made again.
 
         Raises `NotFoundError` when it was purged, `ValidationError` when its key belongs to another memory by now.
         """
-        await self._write()
-        await trash.restore(self._space, memory_id)
+        space = await self._write()
+        await trash.restore(space, memory_id)
 
     async def trashed(self, *, limit: int = 50, skip: int = 0) -> tuple[MemorySummary, ...]:
         """Return the deleted memories, last deleted first."""
@@ -141,8 +141,8 @@ class Workspace:
 
         Returns the number of memories; nothing of them is left in the store.
         """
-        await self._write()
-        return await trash.purge(self._space, before)
+        space = await self._write()
+        return await trash.purge(space, before)
 
     async def list(self, *, filters: Filters = EVERYTHING, limit: int = 50, cursor: str | None = None) -> MemoryPage:
         """Return memories, last stored first; raises `ValidationError` for a cursor that is none."""
@@ -217,8 +217,8 @@ class Workspace:
 
         Nothing else of the memory changes, and it is no new version. False, when it was changed meanwhile.
         """
-        await self._write()
-        return await reindexing.reindex(self._space, follower, old, new, gained=gained, length=length)
+        space = await self._write()
+        return await reindexing.reindex(space, follower, old, new, gained=gained, length=length)
 
     async def latest_text(self, source: str, *, limit: int = 1000) -> str | None:
         """Return the beginning of the text that came last from a source."""
@@ -252,24 +252,27 @@ class Workspace:
 
     async def add_vectors(self, model: EmbeddingModel, vectors: Mapping[int, NDArray[np.float32]]) -> int:
         """Give chunks, by number, the vectors they lack; return how many were still lacking. At most about 100."""
-        await self._write()
-        return await embedding.add_vectors(self._space, model, vectors)
+        space = await self._write()
+        return await embedding.add_vectors(space, model, vectors)
 
     async def begin_reembedding(self, model: EmbeddingModel) -> int:
         """Start, or go on, making vectors of another model; return how many are lacking.
 
         Fill them with `pending` and `add_vectors`, then `finish_reembedding`. Searches use the old ones until then.
         """
-        await self._write()
-        return await embedding.begin(self._space, model)
+        space = await self._write()
+        return await embedding.begin(space, model)
 
     async def finish_reembedding(self, model: EmbeddingModel) -> bool:
         """Search by the new vectors from now on; False, and nothing done, while some are lacking."""
-        await self._write()
-        return await embedding.finish(self._space, model)
+        space = await self._write()
+        return await embedding.finish(space, model)
 
-    async def _write(self) -> None:
-        await prepare(self._space)
-        if self.name not in self._space.swept:
-            self._space.swept.add(self.name)
-            await upkeep.sweep(self._space)
+    async def _write(self) -> Space:
+        """Return the workspace for somebody who is going to write."""
+        space = attrs.evolve(self._space, fresh=True)
+        await prepare(space)
+        if space.name not in space.swept:
+            space.swept.add(space.name)
+            await upkeep.sweep(space)
+        return space

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 async def create(space: Space) -> bool:
     """Make a workspace; return whether it is new."""
-    schema, deleting = await space.connection.read("HMGET", space.keys.about, "schema", "deleting")
+    schema, deleting = await space.read("HMGET", space.keys.about, "schema", "deleting")
     await prepare(space, create=True)
     return schema is None or deleting is not None
 
