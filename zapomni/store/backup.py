@@ -43,9 +43,18 @@ MATCH (:Chunk {number: first})<-[:HAS_CHUNK]-(n)-[:REPLACES*1..]->(m)
 RETURN 'Version', m.first, m.count, m.length, m.words, m.version, m.created_at, m.updated_at, m.timestamp,
        m.deleted_at, m.id, m.metadata, m.tags, m.hash, m.fingerprint, m.key, m.source
 """
+AFTER = """
+UNWIND $firsts AS first
+MATCH (:Chunk {number: first})<-[:HAS_CHUNK]-(m)-[:AFTER]->(a)
+RETURN m.first, a.first
+"""
 CHUNKS = """
 MATCH (c:Chunk) WHERE c.number >= $start AND c.number < $stop
 RETURN c.number, c.index, c.start, c.end, c.text ORDER BY c.number
+"""
+CONTEXTS = """
+UNWIND $firsts AS first
+MATCH (:Chunk {number: first})<-[:HAS_CHUNK]-(m)-[:AFTER]->(a) RETURN m.first, a.first
 """
 NUMBERS = 10  # of a node's fields, the ones after it are strings
 
@@ -79,9 +88,11 @@ async def _workspace(space: Space, file: Archive) -> None:
         nodes = [node for node in nodes if node[0] in ("Memory", "Trash")]
         for node in nodes:
             indexed[node[1] : node[1] + node[2]] = True
+        await file.write_json(b"A", await space.ask(CONTEXTS, firsts=[node[1] for node in nodes]))
         older = [_plain(row) for row in await space.ask(VERSIONS, firsts=[node[1] for node in nodes])]
         nodes = sorted([*older, *nodes], key=lambda node: node[5])  # a version after the one that it replaced
         await file.write_json(b"N", nodes)
+        await file.write_json(b"A", await space.ask(AFTER, firsts=[node[1] for node in nodes]))
         for node in nodes:
             await _chunks(space, file, node[1], node[2])
         await space.keep_upkeep()

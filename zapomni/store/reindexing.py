@@ -56,7 +56,11 @@ MATCH (c:Chunk {number: $first})<-[:HAS_CHUNK]-(m) WHERE m:Memory OR m:Trash
 OPTIONAL MATCH (m)-[:AFTER]->(a)
 RETURN m.id, m.metadata, m.timestamp, c.text, a.first, a.count
 """
-LEAVE = "MATCH (:Chunk {number: $first})<-[:HAS_CHUNK]-(m)-[r:AFTER]->() DELETE r"
+LEAVE = """
+MATCH (:Chunk {number: $first})<-[:HAS_CHUNK]-(m)
+SET m.words = $words
+WITH m MATCH (m)-[r:AFTER]->() DELETE r
+"""
 FOLLOW = """
 MATCH (:Chunk {number: $first})<-[:HAS_CHUNK]-(m), (:Chunk {number: $after})<-[:HAS_CHUNK]-(a)
 CREATE (m)-[:AFTER]->(a)
@@ -142,7 +146,7 @@ async def reindex(
             changed = attrs.evolve(card, length=card.length + gained)
             commands = [
                 *_edits(space, reader, first, {*old, *new}, postings.encode([(first, new, length)])),
-                space.statement(LEAVE, first=first),
+                space.statement(LEAVE, first=first, words=changed.length),
                 *put_card(keys, follower.memory_id, changed),
             ]
             if follower.preceding is not None:
