@@ -28,7 +28,9 @@ def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[bytes],
 
 
 @given(
-    lines=st.lists(st.integers(0, 60).map(lambda length: b"x" * length)), size=st.integers(1, 80), limit=st.integers(1, 30)
+    lines=st.lists(st.integers(0, 60).map(lambda length: b"x" * length)),
+    size=st.integers(1, 80),
+    limit=st.integers(1, 30),
 )
 def test_each_line_over_the_limit_is_told_once_and_costs_no_other(lines: list[bytes], size: int, limit: int) -> None:
     splitter = LineSplitter(limit)
