@@ -53,6 +53,8 @@ async def populate(store: Store) -> None:
             "metadata": {"n": number, "big": 10**30},
         }
         memory = memory_of(text, timestamp=LATER if number % 2 else None, **fields)
+        preceding = await workspace.preceding("talk")
+        memory = attrs.evolve(memory, after=None if preceding is None else preceding.first)
         await workspace.add(memory, chunks_of(text, 5, overlap=2))
         if number == 3:
             await workspace.delete(memory.id, now=NOW)
@@ -82,6 +84,7 @@ async def picture(workspace: Workspace) -> dict[str, Any]:
         "vectors": sorted(vectors.numbers.tolist()),
         "cosines": vectors.values.tolist(),
         "neighbours": await workspace.neighbours(ids),
+        "contexts": await workspace._space.ask("MATCH (m)-[:AFTER]->(a) RETURN m.first, a.first ORDER BY m.first"),
         "latest": await workspace.latest_text("talk"),
         "tags": await workspace.tags(),
         "info": await workspace.info(),

@@ -52,10 +52,6 @@ CHUNKS = """
 MATCH (c:Chunk) WHERE c.number >= $start AND c.number < $stop
 RETURN c.number, c.index, c.start, c.end, c.text ORDER BY c.number
 """
-CONTEXTS = """
-UNWIND $firsts AS first
-MATCH (:Chunk {number: first})<-[:HAS_CHUNK]-(m)-[:AFTER]->(a) RETURN m.first, a.first
-"""
 NUMBERS = 10  # of a node's fields, the ones after it are strings
 
 
@@ -88,7 +84,6 @@ async def _workspace(space: Space, file: Archive) -> None:
         nodes = [node for node in nodes if node[0] in ("Memory", "Trash")]
         for node in nodes:
             indexed[node[1] : node[1] + node[2]] = True
-        await file.write_json(b"A", await space.ask(CONTEXTS, firsts=[node[1] for node in nodes]))
         older = [_plain(row) for row in await space.ask(VERSIONS, firsts=[node[1] for node in nodes])]
         nodes = sorted([*older, *nodes], key=lambda node: node[5])  # a version after the one that it replaced
         await file.write_json(b"N", nodes)

@@ -21,7 +21,6 @@ from zapomni.store.cards import Card, count_in, hide, put_card
 from zapomni.store.names import REGISTRY
 from zapomni.store.publication import GO_LAST, publish
 from zapomni.store.reindexing import FOLLOW
-from zapomni.store.reindexing import FOLLOW
 from zapomni.store.space import SCHEMA
 from zapomni.store.trash import TRASH
 from zapomni.store.vectors import add_vector, lack
@@ -79,8 +78,6 @@ class Recovery:
     """The memories of each source, by creation."""
     after: list[tuple[int, int]] = attrs.field(factory=list)
     """The first chunks of memories, and of those whose words they are also found by."""
-    contexts: list[tuple[int, int]] = attrs.field(factory=list)
-    """Which memory is also found by the words of which, by first chunks."""
     facets: dict[str, bytearray] = attrs.field(factory=dict)
     lacking: set[int] = attrs.field(factory=set)
     pending: list[Command] = attrs.field(factory=list)
@@ -102,8 +99,6 @@ class Recovery:
                 self.pending += (self.space.statement(writing.BEGIN, first=n[1], count=n[2]) for n in nodes)
             case b"A":
                 self.after += orjson.loads(payload)
-            case b"A":
-                self.contexts += orjson.loads(payload)
             case b"C":
                 self._take_chunks(*orjson.loads(payload))
             case b"V":
@@ -210,7 +205,6 @@ class Recovery:
                 self.space.statement(GO_LAST, id=memory_id, source=source) for *_, memory_id in sorted(row)
             )
         self.pending += (self.space.statement(FOLLOW, first=first, after=after) for first, after in self.after)
-        self.pending += (self.space.statement(FOLLOW, first=first, after=after) for first, after in self.contexts)
         if self.lacking:
             self.pending.append(lack(keys.pending(1), sorted(self.lacking)))
         await self._flush()
