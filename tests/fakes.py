@@ -46,7 +46,7 @@ class FakeEngine:
         self.error = error
         self.settings = Settings()
         self.current_workspace = self.settings.workspace
-        self.workspaces = [self.current_workspace]  # all have the same memories: nothing here is about which
+        self.workspaces = [self.current_workspace]  # of which only the first has memories
         self.memories: list[tuple[str, dict[str, Any]]] = []
         self.earlier: dict[str, list[Memory]] = {}
         self.deleted: set[str] = set()
@@ -121,14 +121,14 @@ class FakeEngine:
 
     async def list_workspaces(self) -> tuple[WorkspaceInfo, ...]:
         await self._note()
-        return tuple(WorkspaceInfo(name, len(self.memories)) for name in self.workspaces)
+        return tuple([await self.workspace_info(name) for name in self.workspaces])
 
     async def workspace_info(self, name: str | None = None) -> WorkspaceInfo:
         await self._note(name=name)
         name = name or self.current_workspace
         if name not in self.workspaces:
             raise NotFoundError(f"there is no workspace {name!r}")
-        return WorkspaceInfo(name, len(self.memories))
+        return WorkspaceInfo(name, len(self.memories) if name == self.workspaces[0] else 0)
 
     async def use_workspace(self, name: str) -> WorkspaceInfo:
         info = await self.workspace_info(name)
@@ -144,6 +144,8 @@ class FakeEngine:
     async def delete_workspace(self, name: str) -> WorkspaceInfo:
         info = await self.workspace_info(name)
         self.workspaces.remove(name)
+        if self.current_workspace == name:
+            self.current_workspace = self.settings.workspace
         return info
 
     async def clear_workspace(self, name: str) -> WorkspaceInfo:

@@ -18,7 +18,7 @@ _REMEMBER = """\
 How to remember well:
 - First look with search_memory whether it is known already. What has changed is corrected with update_memory, under \
 the id that it has; two memories that contradict each other help nobody.
-- One memory for one fact, decision or preference, in the user's own words where the words matter.
+- One call of add_memory for one fact, decision or preference, in the user's own words where the words matter.
 - Each must make sense alone, months from now: names instead of "he" and "it", dates instead of "yesterday".
 - metadata: tags that are in use already, source for where it comes from, timestamp for when it happened.
 - key, for what has one current value, such as "user/city": adding under the key again replaces it.

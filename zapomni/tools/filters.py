@@ -19,12 +19,12 @@ _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 class FilterArguments:
     """The part of a request class that filters."""
 
-    tags: tuple[str, ...] = argument("With any of these.", default=())
-    all_tags: tuple[str, ...] = argument("With all of these.", default=())
+    tags: tuple[str, ...] = argument("With any of these tags.", default=())
+    all_tags: tuple[str, ...] = argument("With all of these tags.", default=())
     source: str | None = argument("From this source.", default=None)
     date_from: str | None = argument("From this ISO 8601 date or time on.", default=None)
     date_to: str | None = argument("Up to this date (that whole day) or time.", default=None)
-    metadata: Mapping[str, Any] | None = argument("With these values.", default=None)
+    metadata: Mapping[str, Any] | None = argument("With these metadata values.", default=None)
 
 
 def filters_from(request: FilterArguments) -> Filters:

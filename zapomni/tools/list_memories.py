@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class ListMemoriesRequest(FilterArguments):
-    limit: int = argument("The most memories.", default=20, minimum=1, maximum=100)
+    limit: int = argument("How many at most.", default=20, minimum=1, maximum=100)
     cursor: str | None = argument("Goes on where the last answer ended.", default=None)
     workspace: str | None = argument("If not the current one.", default=None)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @attrs.frozen(kw_only=True)
 class SearchMemoryRequest(FilterArguments):
     query: str = argument("Words or a question, in any language.", min_length=1, max_length=10_000)
-    limit: int = argument("The most memories.", default=10, minimum=1, maximum=100)
-    max_tokens: int | None = argument("Cut the answer to about so many.", default=None, minimum=50)
+    limit: int = argument("How many at most.", default=10, minimum=1, maximum=100)
+    max_tokens: int | None = argument("Cut the answer to about this.", default=None, minimum=50)
     workspace: str | None = argument("If not the current one.", default=None)
 
     def __attrs_post_init__(self) -> None:
