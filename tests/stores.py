@@ -36,6 +36,12 @@ async def own_workspace(settings: Settings) -> AsyncIterator[Workspace]:
         await store.delete_workspace(name)
 
 
+async def latest_of(workspace: Workspace, source: str) -> str | None:
+    """Return the text that came last from a source."""
+    preceding = await workspace.preceding(source)
+    return None if preceding is None else preceding.text
+
+
 def vector_of(text: str, dimension: int = MODEL.dimension) -> NDArray[np.float32]:
     seed = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
     return np.random.default_rng(seed).normal(size=dimension).astype(np.float32)

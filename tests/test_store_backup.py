@@ -9,7 +9,7 @@ import attrs
 import pytest
 import trio
 
-from tests.stores import LATER, MODEL, NOW, chunks_of, memory_of, vector_of
+from tests.stores import LATER, MODEL, NOW, chunks_of, latest_of, memory_of, vector_of
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.models import Filters
 from zapomni.store import trash
@@ -85,7 +85,7 @@ async def picture(workspace: Workspace) -> dict[str, Any]:
         "cosines": vectors.values.tolist(),
         "neighbours": await workspace.neighbours(ids),
         "contexts": await workspace._space.ask("MATCH (m)-[:AFTER]->(a) RETURN m.first, a.first ORDER BY m.first"),
-        "latest": await workspace.latest_text("talk"),
+        "latest": await latest_of(workspace, "talk"),
         "tags": await workspace.tags(),
         "info": await workspace.info(),
         "model": await workspace.model(),

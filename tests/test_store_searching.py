@@ -11,7 +11,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.stores import MODEL, NOW, chunks_of, memory_of, own_workspace, terms_of, vector_of
+from tests.stores import MODEL, NOW, chunks_of, latest_of, memory_of, own_workspace, terms_of, vector_of
 from zapomni.errors import NotFoundError, ValidationError
 from zapomni.models import Filters, NewMemory
 from zapomni.store import searching
@@ -116,7 +116,7 @@ async def test_no_search_string_raises_or_matches_everything(workspace: Workspac
         assert len((await workspace.search_words({"fox": 1.0}, count=10, filters=filters)).numbers) == 0
         assert len((await workspace.search_vectors(vector_of("x"), MODEL, count=9, filters=filters)).numbers) == 0
         assert (await workspace.list(filters=filters)).memories == ()
-        assert await workspace.latest_text(term) is await workspace.find_key(term) is None
+        assert await latest_of(workspace, term) is await workspace.find_key(term) is None
         for attempt in (workspace.get(term), workspace.history(term), workspace.delete(term, now=NOW)):
             with pytest.raises(NotFoundError):
                 await attempt

@@ -9,7 +9,7 @@ import attrs
 import pytest
 import trio
 
-from tests.stores import LATER, MODEL, NOW, chunks_of, memory_of, vector_of
+from tests.stores import LATER, MODEL, NOW, chunks_of, latest_of, memory_of, vector_of
 from zapomni.errors import ConfigError, NotFoundError
 from zapomni.store.names import REGISTRY
 from zapomni.store.store import open_store
@@ -56,7 +56,7 @@ async def test_workspaces_do_not_see_each_other(store: Store, workspace: Workspa
     assert len((await other.search_words({"shared": 1.0}, count=5)).numbers) == 0
     assert len((await other.search_vectors(vector_of("shared words"), MODEL, count=5)).numbers) == 0
     assert (await other.list()).memories == ()
-    assert await other.find_key("k") is await other.find_text(memory.text) is await other.latest_text("s") is None
+    assert await other.find_key("k") is await other.find_text(memory.text) is await latest_of(other, "s") is None
     assert await other.tags() == {}
     with pytest.raises(NotFoundError):
         await other.get(memory.id)

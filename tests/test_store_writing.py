@@ -11,7 +11,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.stores import LATER, MODEL, NOW, chunks_of, memory_of, own_workspace, vector_of
+from tests.stores import LATER, MODEL, NOW, chunks_of, latest_of, memory_of, own_workspace, vector_of
 from zapomni.errors import ConfigError, DatabaseError, NotFoundError, ValidationError
 from zapomni.models import EmbeddingModel, Filters, NewChunk
 from zapomni.store.store import open_store
@@ -288,7 +288,7 @@ async def test_memories_of_one_source_stand_in_a_row(workspace: Workspace) -> No
         text = f"memory {number}"
         await workspace.add(memory_of(text, id=memory_id, source="talk"), chunks_of(text, 3))
         await workspace.add(memory_of(f"other {number}", source="other"), chunks_of(f"other {number}"))
-        assert await workspace.latest_text("talk") == text
+        assert await latest_of(workspace, "talk") == text
 
     async def around(memory_id: str) -> list[str | None]:
         texts = []
@@ -307,10 +307,10 @@ async def test_memories_of_one_source_stand_in_a_row(workspace: Workspace) -> No
     await workspace.purge(before=LATER)
     assert await around(ids[1]) == [ids[0], ids[3]]
     await workspace.delete(ids[4], now=NOW)
-    assert await workspace.latest_text("talk", limit=4) == "memo"
-    assert await workspace.latest_text("nobody") is None
+    assert await latest_of(workspace, "talk") == "memory 3"
+    assert await latest_of(workspace, "nobody") is None
     await workspace.purge(before=LATER)
-    assert await workspace.latest_text("talk") == "memory 3"
+    assert await latest_of(workspace, "talk") == "memory 3"
     await workspace.update(memory_of("moved", id=ids[3], source="elsewhere"), chunks_of("moved"))
-    assert await workspace.latest_text("elsewhere") == "moved"
-    assert await workspace.latest_text("talk") == "memory 1"
+    assert await latest_of(workspace, "elsewhere") == "moved"
+    assert await latest_of(workspace, "talk") == "memory 1"

@@ -61,10 +61,6 @@ AFTER = f"""
 UNWIND $ids AS id MATCH (m:Memory {{id: id}}), path = (m)-[:NEXT*1..{HOPS}]->(n:Memory)
 RETURN id, length(path), n.first
 """
-LATEST = f"""
-MATCH (:Source {{name: $source}})-[:LATEST]->(l), path = (m:Memory)-[:NEXT*0..{HOPS}]->(l)
-WITH m, length(path) AS distance RETURN m.first, m.count ORDER BY distance LIMIT 1
-"""
 
 
 @attrs.frozen
@@ -210,13 +206,6 @@ async def neighbours(space: Space, ids: Sequence[str]) -> dict[str, tuple[int | 
             side[raw.decode()] = min(side.get(raw.decode(), (distance, number)), (distance, number))
     before, after = ({memory_id: number for memory_id, (_, number) in side.items()} for side in nearest)
     return {memory_id: (before.get(memory_id), after.get(memory_id)) for memory_id in ids}
-
-
-async def latest_text(space: Space, source: str, limit: int) -> str | None:
-    """Return the beginning of the latest memory of a source."""
-    for first, count in await space.ask(LATEST, source=source) if storable(source) else []:
-        return (await text_of(space, first, count, enough=limit))[:limit]
-    return None
 
 
 async def listing(space: Space, filters: Filters, limit: int, cursor: str | None) -> MemoryPage:

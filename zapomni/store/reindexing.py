@@ -21,7 +21,7 @@ from zapomni.store.cards import Card, put_card, read_card
 from zapomni.store.cypher import decode_text
 from zapomni.store.names import term_name
 from zapomni.store.reading import HOPS, text_of
-from zapomni.store.values import moment
+from zapomni.store.values import moment, storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ async def preceding(space: Space, source: str, memory_id: str | None = None) -> 
         card = Card.load(await space.connection.read("HGET", space.keys.cards(memory_id), memory_id))
         if card is not None and card.source == source:
             return await _before(space, card.first)
-    return await _preceding(space, await space.ask(LAST, source=source))
+    return await _preceding(space, await space.ask(LAST, source=source) if storable(source) else [])
 
 
 async def _before(space: Space, first: int) -> Preceding | None:

@@ -220,11 +220,6 @@ class Workspace:
         space = await self._write()
         return await reindexing.reindex(space, follower, old, new, gained=gained, length=length)
 
-    async def latest_text(self, source: str, *, limit: int = 1000) -> str | None:
-        """Return the beginning of the text that came last from a source."""
-        await prepare(self._space)
-        return await reading.latest_text(self._space, source, limit)
-
     async def tags(self) -> dict[str, int]:
         """Return every tag in use, and how many memories have it."""
         await prepare(self._space)
