@@ -51,6 +51,7 @@ COMMANDS = {
     "undelete": "changes",
     "stats": "stats",
     "workspace": "workspaces",
+    "ingest": "ingest",
     "reembed": "reembed",
     "backup": "backup",
     "restore": "backup",
