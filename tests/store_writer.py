@@ -8,6 +8,7 @@ from pathlib import Path
 import trio
 
 from tests.stores import chunks_of, memory_of
+from zapomni import log
 from zapomni.config import Settings
 from zapomni.store.store import open_store
 
@@ -20,6 +21,7 @@ def text_of(name: str, number: int) -> str:
 
 
 async def main(data_dir: str, workspace: str, name: str, count: int) -> None:
+    log.configure("warning")  # on stderr: what is printed are acknowledgements
     async with open_store(Settings(data_dir=Path(data_dir), store_linger=0.1)) as store:
         for number in range(count):
             text = text_of(name, number)

@@ -26,22 +26,23 @@ async def write(settings: Settings, workspace: str, name: str, count: int, kill_
     acknowledged: dict[str, str] = {}
     process = await trio.lowlevel.open_process(arguments, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    rest = b""
+    rest, ended = b"", False
     try:
         async for data in process.stdout:
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                if line.startswith(b"20"):  # the log's
-                    continue
                 memory_id, number = line.decode().split()
                 acknowledged[memory_id] = text_of(name, int(number))
             if kill_after is not None and len(acknowledged) >= kill_after:
                 os.kill(process.pid, signal.SIGKILL)
+        ended = True
     finally:
         with trio.CancelScope(shield=True):
-            process.kill()
+            if not ended:
+                process.kill()
             await process.wait()
             await process.stdout.aclose()
+    assert process.returncode == (0 if kill_after is None else -signal.SIGKILL)
     return acknowledged
 
 
