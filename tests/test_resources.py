@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from tests.fakes import FakeEngine, SlowTool, captured_log, server_with
+from tests.fakes import AT_ANY_SPEED, FakeEngine, SlowTool, captured_log, server_with
 from tests.test_server_wire import MODES, in_memory
 from tests.wire import cancel, connected, request
 from zapomni.errors import ConfigError, DatabaseError
@@ -22,6 +24,15 @@ if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
     from zapomni.models import Memory
 
+METHODS = (
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+)
+WORDS = ("uri", "name", "arguments", "ref", "type", "argument", "value", "context", "question")
 TAGS = PromptReference(name="recall")
 
 
@@ -219,6 +230,23 @@ async def test_params_that_make_no_sense_are_refused(method: str, params: Any, w
     answer = await serving(FakeEngine()).handle_request({"method": method, "params": params, "id": 1})
     assert answer["error"]["code"] == -32602
     assert answer["error"]["message"].startswith(words)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from([MEMORY, RECENT, "recall"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@AT_ANY_SPEED
+@given(st.sampled_from(METHODS), st.dictionaries(st.sampled_from(WORDS), ANYTHING, max_size=4))
+async def test_whatever_the_params_are_there_is_one_answer(method: str, params: dict[str, Any]) -> None:
+    server = serving(FakeEngine())
+    answer = await server.handle_request({"method": method, "params": params, "id": 1})
+    assert answer.get("error", {}).get("code") in (None, -32602)
+    assert len(answer) == 1 or method == "prompts/get"
+    assert server.get_stats().total_requests == 1
 
 
 @MODES

@@ -23,9 +23,24 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=10,
 )
-ids = st.integers() | st.text(max_size=20) | st.sampled_from([0, 1, "1", -1, 2**70, None, True, 1.5, [], {}])
+ids: st.SearchStrategy[Any] = (
+    st.integers() | st.text(max_size=20) | st.sampled_from([0, 1, "1", -1, 2**70, None, True, 1.5, [], {}])
+)
 methods = st.sampled_from(
-    ["tools/call", "tools/list", "ping", "initialize", "server/discover", "x", "", "logging/setLevel"]
+    [
+        "tools/call",
+        "tools/list",
+        "resources/list",
+        "resources/read",
+        "prompts/get",
+        "completion/complete",
+        "ping",
+        "initialize",
+        "server/discover",
+        "x",
+        "",
+        "logging/setLevel",
+    ]
 )
 messages = st.fixed_dictionaries(
     {},

@@ -75,7 +75,7 @@ async def in_process(_: MCPServer) -> AsyncIterator[tuple[Any, Any]]:
 @pytest.mark.parametrize("transport", [in_memory, in_process])
 async def test_a_client_lists_and_calls_tools(transport: Callable[..., Any], mode: str, version: str) -> None:
     with trio.fail_after(30):
-        async with Client(transport(server_with()), mode=mode) as client:  # type: ignore[arg-type]
+        async with Client(transport(server_with()), mode=mode) as client:
             assert client.protocol_version == version
             assert client.server_info is not None
             assert client.server_info.name == "zapomni"
@@ -97,7 +97,7 @@ async def test_a_client_lists_and_calls_tools(transport: Callable[..., Any], mod
 
 @MODES
 async def test_wrong_arguments_are_an_answer_that_the_model_reads(mode: str, version: str) -> None:
-    async with Client(in_memory(server_with()), mode=mode) as client:  # type: ignore[arg-type]
+    async with Client(in_memory(server_with()), mode=mode) as client:
         answer = await client.call_tool("add_memory", {"txt": "typo"})
         assert answer.is_error is True
         assert answer.content[0].text == "Error: field required: text; unexpected field: txt"  # type: ignore[union-attr]
@@ -105,7 +105,7 @@ async def test_wrong_arguments_are_an_answer_that_the_model_reads(mode: str, ver
 
 @MODES
 async def test_an_unknown_tool_is_told_with_those_there_are(mode: str, version: str) -> None:
-    async with Client(in_memory(server_with()), mode=mode) as client:  # type: ignore[arg-type]
+    async with Client(in_memory(server_with()), mode=mode) as client:
         with pytest.raises(MCPError, match="Tool not found: forget") as caught:
             await client.call_tool("forget", {})
         assert caught.value.error.code == -32601
@@ -119,7 +119,7 @@ async def test_progress_reaches_a_client_that_asks_for_it(mode: str, version: st
     async def note(progress: float, total: float | None, message: str | None) -> None:
         seen.append((progress, total, message))
 
-    async with Client(in_memory(server_with(CountingTool())), mode=mode) as client:  # type: ignore[arg-type]
+    async with Client(in_memory(server_with(CountingTool())), mode=mode) as client:
         answer = await client.call_tool("counting_tool", progress_callback=note)
         assert answer.content[0].text == "reported: True"  # type: ignore[union-attr]
         await trio.testing.wait_all_tasks_blocked()
@@ -135,7 +135,7 @@ async def test_no_progress_is_sent_to_a_client_that_did_not_ask() -> None:
 @MODES
 async def test_a_client_that_gives_up_stops_the_work(mode: str, version: str) -> None:
     tool = SlowTool()
-    async with Client(in_memory(server_with(tool)), mode=mode) as client:  # type: ignore[arg-type]
+    async with Client(in_memory(server_with(tool)), mode=mode) as client:
         with trio.move_on_after(0.2):
             await client.call_tool("slow_tool", {})
         assert tool.started == 1
@@ -146,7 +146,7 @@ async def test_a_client_that_gives_up_stops_the_work(mode: str, version: str) ->
 
 @MODES
 async def test_a_call_over_its_deadline_is_told_by_name_and_seconds(mode: str, version: str) -> None:
-    async with Client(in_memory(server_with(SlowTool(), request_timeout=0.05)), mode=mode) as client:  # type: ignore[arg-type]
+    async with Client(in_memory(server_with(SlowTool(), request_timeout=0.05)), mode=mode) as client:
         answer = await client.call_tool("slow_tool", {})
         assert answer.is_error is True
         assert answer.content[0].text == "Error: slow_tool timed out after 0.05 s"  # type: ignore[union-attr]

@@ -30,7 +30,7 @@ _SHOWN_ALREADY = frozenset({"tags", "source", "timestamp"})
 class GetMemoryRequest:
     memory_id: str = argument("Its id.")
     offset: int = argument("Start here in the text, to read on.", default=0, minimum=0)
-    max_tokens: int = argument("Cut the text to about this.", default=4000, minimum=50)
+    max_tokens: int = argument("Cut the text to about this.", default=4000, minimum=50, maximum=100_000)
     version: int | None = argument("Read this earlier version.", default=None, minimum=1)
     history: bool = argument("List earlier versions, too.", default=False)
     workspace: str | None = argument("If not the current one.", default=None)
