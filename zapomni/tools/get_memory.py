@@ -104,13 +104,12 @@ class GetMemoryTool(Tool[GetMemoryRequest]):
 
 def cut(text: str, start: int, tokens: int) -> int:
     """Return where to stop reading a text within a budget: after a word, where there is one to stop after."""
-    most = min(start + tokens * BYTES_PER_TOKEN, len(text))  # no character is less than a byte
+    most = min(start + tokens * BYTES_PER_TOKEN, len(text))  # no character is less than a byte, or more than a token
     if estimate_tokens(text[start:most]) > tokens:
-        sizes = range(start + 1, most)
-        most = start + bisect_right(sizes, tokens, key=lambda end: estimate_tokens(text[start:end]))
+        ends = range(start + 1, most)
+        most = start + bisect_right(ends, tokens, key=lambda end: estimate_tokens(text[start:end]))
     if most >= len(text):
         return len(text)
-    most = max(most, start + 1)
     space = max(text.rfind(mark, start + (most - start) // 2, most) for mark in " \n")
     return most if space < 0 else space + 1
 
