@@ -36,5 +36,6 @@ async def test_the_official_client_reads_memories_with_their_passages(
     graph = client.select_graph(f"{{zapomni:{workspace.name}}}:graph")
     query = "MATCH (m:Memory {id: $id})-[:HAS_CHUNK]->(c:Chunk) RETURN m.source, c.text ORDER BY c.start"
     found = await trio.to_thread.run_sync(lambda: graph.ro_query(query, {"id": memory.id}).result_set)
+    client.connection.close()
     assert [row[0] for row in found] == ["a test", "a test"]
     assert "".join(row[1] for row in found) == text
