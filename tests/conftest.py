@@ -13,6 +13,7 @@ import attrs
 import hypothesis
 import pytest
 
+from tests.engines import FakeEmbedder, open_engine_with
 from tests.servers import start_server, wait_until_it_listens
 from zapomni.config import Settings
 from zapomni.engine import open_engine
@@ -106,6 +107,22 @@ async def engine(store_settings: Settings) -> AsyncIterator[MemoryEngine]:
     """An engine on the run's embedded server; its current workspace is empty, and the test's own."""
     name = f"test-{uuid.uuid4().hex}"
     async with open_engine(attrs.evolve(store_settings, workspace=name)) as engine:
+        yield engine
+        with contextlib.suppress(NotFoundError):
+            await engine.delete_workspace(name)
+
+
+@pytest.fixture
+def embedder() -> FakeEmbedder:
+    """The model of `simple_engine`."""
+    return FakeEmbedder()
+
+
+@pytest.fixture
+async def simple_engine(store_settings: Settings, embedder: FakeEmbedder) -> AsyncIterator[MemoryEngine]:
+    """The same as `engine`, with a model that can be told to fail or to wait."""
+    name = f"test-{uuid.uuid4().hex}"
+    async with open_engine_with(attrs.evolve(store_settings, workspace=name), embedder) as engine:
         yield engine
         with contextlib.suppress(NotFoundError):
             await engine.delete_workspace(name)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zapomni.embed import Embedder
     from zapomni.models import Chunk
 
-BATCH = 100
+BATCH = 50  # passages that are made and written together; others wait for one batch at the most
 SHORT = 2000  # characters that are cut on the loop's own thread: a hop to another costs more
 
 log = get_logger("engine")

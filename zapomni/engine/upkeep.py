@@ -85,7 +85,7 @@ class Upkeep:
     async def purge_for_ever(self) -> None:
         """Remove for good what was deleted before the retention began, now and every hour."""
         while True:
-            await self._for_each(lambda info: info.trashed, self._purge)
+            await self._for_each(lambda info: True, self._purge)  # what was never published is cleared away, too
             await trio.sleep(PURGE_SECONDS)
 
     async def embed_deferred(self) -> None:
@@ -102,7 +102,7 @@ class Upkeep:
         return await embed_pending(workspace, self.embedder)
 
     async def _for_each(
-        self, wanted: Callable[[WorkspaceInfo], int], work: Callable[[Workspace], Awaitable[int]]
+        self, wanted: Callable[[WorkspaceInfo], object], work: Callable[[Workspace], Awaitable[object]]
     ) -> bool:
         """Do some work on every workspace that wants it; False when it is worth trying again.
 
@@ -116,8 +116,7 @@ class Upkeep:
         done = True
         for info in infos:
             try:
-                number = await work(self.store.workspace(info.name))
-                log.info("upkeep", workspace=info.name, done=number)
+                await work(self.store.workspace(info.name))
             except (NotFoundError, ConfigError) as error:  # it is gone, or somebody has to change something first
                 log.warning("upkeep_left_out", workspace=info.name, error=str(error))
             except (DatabaseError, EmbeddingError) as error:

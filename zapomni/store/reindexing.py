@@ -70,7 +70,7 @@ CREATE (m)-[:AFTER]->(a)
 async def preceding(space: Space, source: str, memory_id: str | None = None) -> Preceding | None:
     """Return what the next memory of a source will stand after, or the next version of one that is there already."""
     if memory_id is not None:
-        card = Card.load(await space.connection.read("HGET", space.keys.cards(memory_id), memory_id))
+        card = Card.load(await space.read("HGET", space.keys.cards(memory_id), memory_id))
         if card is not None and card.source == source:
             return await _before(space, card.first)
     return await _preceding(space, await space.ask(LAST, source=source) if storable(source) else [])
@@ -88,7 +88,7 @@ async def _preceding(space: Space, rows: list[list[Any]]) -> Preceding | None:
 
 async def followers(space: Space, memory_id: str) -> list[Follower]:
     """Return the memories whose context is not what it should be, after something became of this memory."""
-    card = Card.load(await space.connection.read("HGET", space.keys.cards(memory_id), memory_id))
+    card = Card.load(await space.read("HGET", space.keys.cards(memory_id), memory_id))
     if card is None:
         return []
     rows = [*await space.ask(FOLLOWERS, first=card.first), *await space.ask(NEXT, first=card.first)]

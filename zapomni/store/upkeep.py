@@ -96,6 +96,7 @@ async def collect(space: Space) -> int:
     if not ranges:
         return 0
     gone = np.zeros(max(numbers.stop for numbers in ranges), np.bool_)
+    gone[0] = True  # what was overwritten earlier: a list of nothing else must go, its name is a word
     about = await space.about()
     for numbers in ranges:
         gone[numbers.start : numbers.stop] = True
@@ -135,7 +136,8 @@ async def _clear(space: Space, names: Sequence[str], gone: NDArray[np.bool_]) ->
             rewritten.append(name)
         else:
             # Overwritten in place: nothing moves, so whoever appends meanwhile is not disturbed.
-            commands += (("SETRANGE", space.keys.entry(name), int(at) * size, bytes(size)) for at in dead)
+            holes = (int(at) * size for at in dead if any(data[at * size : (at + 1) * size]))
+            commands += (("SETRANGE", space.keys.entry(name), at, bytes(size)) for at in holes)
     for begin in range(0, len(commands), LISTS):
         await space.connection.transaction(commands[begin : begin + LISTS])
     for begin in range(0, len(rewritten), STEP):
@@ -153,12 +155,10 @@ def _dead(name: str, data: bytes, gone: NDArray[np.bool_]) -> tuple[NDArray[np.i
 
 
 def _rewrite(keys: Keys, names: Sequence[str], gone: NDArray[np.bool_], reader: Reader) -> list[Command]:
-    holes = gone.copy()
-    holes[0] = True
     commands: list[Command] = []
     lists = reader("MGET", *map(keys.entry, names))
     for name, data in zip(names, lists, strict=True):
-        dead, size = _dead(name, data or b"", holes)
+        dead, size = _dead(name, data or b"", gone)
         rest = np.delete(np.frombuffer(data or b"", np.dtype((np.void, size))), dead).tobytes()
         if rest:
             commands.append(("SET", keys.entry(name), rest))

@@ -194,21 +194,18 @@ class Workspace:
 
     async def preceding(self, source: str, *, memory_id: str | None = None) -> Preceding | None:
         """Return what the next memory of a source will stand after, or the next version of a given one."""
-        await prepare(self._space)
-        return await reindexing.preceding(self._space, source, memory_id)
+        return await reindexing.preceding(await self._write(), source, memory_id)
 
     async def followers(self, memory_id: str) -> Sequence[Follower]:
         """Return the memories that are found by words that stand before them no longer, because of this one.
 
         Something became of it: it was updated, deleted or restored. Each of them is to be reindexed.
         """
-        await prepare(self._space)
-        return await reindexing.followers(self._space, memory_id)
+        return await reindexing.followers(await self._write(), memory_id)
 
     async def stale(self) -> Sequence[Follower]:
         """Return some of the memories that are found by words of deleted ones."""
-        await prepare(self._space)
-        return await reindexing.stale(self._space)
+        return await reindexing.stale(await self._write())
 
     async def reindex(
         self, follower: Follower, old: Mapping[str, int], new: Mapping[str, int], *, gained: int, length: int
