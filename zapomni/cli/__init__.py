@@ -52,6 +52,8 @@ COMMANDS = {
     "stats": "stats",
     "workspace": "workspaces",
     "ingest": "ingest",
+    "import": "transfer",
+    "export": "transfer",
     "reembed": "reembed",
     "backup": "backup",
     "restore": "backup",

@@ -5,7 +5,7 @@ Nothing here waits for the database or the model before the first call, so that 
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from zapomni.models import DEFAULT_WORKSPACE, Filters
 from zapomni.store.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
     import trio
 
@@ -242,12 +242,13 @@ class MemoryEngine:
 
         return await reembed(await self._workspace(workspace), self._embedder, progress)
 
-    async def export_memories(self, *, workspace: str | None = None) -> AsyncIterator[Record]:
+    async def export_memories(self, *, workspace: str | None = None) -> AsyncGenerator[Record]:
         """Yield every memory of a workspace with its history, first stored first; those in the trash are left out."""
         from zapomni.engine.transfer import export
 
-        async for record in export(await self._workspace(workspace)):
-            yield record
+        async with aclosing(export(await self._workspace(workspace))) as records:
+            async for record in records:
+                yield record
 
     async def import_memory(self, record: Record, *, workspace: str | None = None, dry_run: bool = False) -> Imported:
         """Bring a memory in from elsewhere; where it comes with its id, as it was there, history included.

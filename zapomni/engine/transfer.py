@@ -20,7 +20,7 @@ from zapomni.store.values import check_memory, to_json
 from zapomni.transfer import Record, Version
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
     from zapomni.engine.adding import Writer
     from zapomni.models import Memory, MemoryResult, NewMemory
@@ -52,7 +52,7 @@ class Imported:
     """Versions that are here already, where an import was interrupted between two."""
 
 
-async def export(workspace: Workspace) -> AsyncIterator[Record]:
+async def export(workspace: Workspace) -> AsyncGenerator[Record]:
     """Yield all memories, the one stored first at first; what is deleted meanwhile is left out.
 
     Ids are held for all of them, texts for a few at a time.

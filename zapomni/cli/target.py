@@ -1,0 +1,107 @@
+"""Where an export goes: a stream, a file that appears when it is whole, or a folder of the same kind.
+
+Only the owner can read what is written. Nothing blocks the loop, so Ctrl-C works also when a reader takes its time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from zapomni.errors import ConfigError
+from zapomni.transfer import jsonl, markdown
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from typing import BinaryIO
+
+    from zapomni.transfer import Record
+
+BLOCK = 64 * 1024
+
+
+async def write_stream(records: AsyncIterator[Record]) -> None:
+    """Write JSON Lines to stdout."""
+    output = sys.stdout.fileno()
+
+    def write(block: bytes) -> None:
+        # Past the buffers of Python: a thread that waits in one of those would crash the interpreter's exit.
+        rest = memoryview(block)
+        while rest:
+            rest = rest[os.write(output, rest) :]
+
+    await _write_lines(records, write, abandon=True)
+
+
+async def write_file(records: AsyncIterator[Record], path: Path) -> None:
+    """Write JSON Lines to a file, in place of one of the same name. Raises `ConfigError`."""
+    with _new_file(path) as file:
+        await _write_lines(records, file.write)
+
+
+async def write_folder(records: AsyncIterator[Record], path: Path) -> None:
+    """Write a folder of Markdown files, which must not be there yet, or be empty. Raises `ConfigError`."""
+    with _new_folder(path) as folder:
+        async for record in records:
+            await trio.to_thread.run_sync(_write_note, folder / markdown.file_name(record), markdown.encode(record))
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    with _explained(path):
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+        try:
+            with open(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def _new_folder(path: Path) -> Iterator[Path]:
+    with _explained(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise FileExistsError(0, "it is there already; name a new folder, or an empty one")
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.absolute().parent) as temporary:
+            whole = Path(temporary, "whole")
+            whole.mkdir(0o700)
+            yield whole
+            whole.replace(path)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _write_note(path: Path, content: bytes) -> None:
+    path.parent.mkdir(0o700, exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
+async def _write_lines(
+    records: AsyncIterator[Record], write: Callable[[bytes], object], *, abandon: bool = False
+) -> None:
+    block = bytearray(jsonl.HEADER)
+    async for record in records:
+        block += jsonl.encode(record)
+        if len(block) >= BLOCK:
+            await trio.to_thread.run_sync(write, bytes(block), abandon_on_cancel=abandon)
+            block.clear()
+    await trio.to_thread.run_sync(write, bytes(block), abandon_on_cancel=abandon)
