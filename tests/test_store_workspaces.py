@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import uuid
 from typing import TYPE_CHECKING
 
@@ -10,14 +12,15 @@ import pytest
 import trio
 
 from tests.stores import LATER, MODEL, NOW, chunks_of, latest_of, memory_of, vector_of
+from zapomni.config import Settings
 from zapomni.errors import ConfigError, NotFoundError
+from zapomni.store import reaper
 from zapomni.store.names import REGISTRY
 from zapomni.store.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zapomni.config import Settings
     from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
 
@@ -122,7 +125,6 @@ async def test_first_writers_together_make_one_workspace(store_settings: Setting
             assert (await workspace.info()).memories == 6
             indices = await workspace._space.ask("CALL db.indexes() YIELD label RETURN label ORDER BY label")
             assert indices == [[b"Chunk"], [b"Memory"], [b"Source"]]
-            assert await workspace._space.ask("CALL db.constraints() YIELD status RETURN status") == [[b"OPERATIONAL"]]
 
 
 async def test_a_newer_schema_is_refused(store: Store, workspace: Workspace) -> None:
@@ -146,3 +148,19 @@ async def test_statistics_tell_what_is_there(workspace: Workspace) -> None:
     assert figures.bytes_in_memory > 0
     assert figures.bytes_on_disk > 0
     assert await workspace.tags() == {"t": 2, "one": 1, "two two": 1}
+
+
+async def test_a_workspace_that_was_removed_does_not_keep_the_store_from_starting(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, store_linger=0)
+    with trio.fail_after(60):
+        async with open_store(settings) as store:
+            await store.create_workspace("removed")
+            await store.workspace("removed").add(memory_of("text"), chunks_of("text"))
+            await store.delete_workspace("removed")
+        for _ in range(3):  # the first server to load the file wrote into it what the second could not load
+            lock = reaper.open_lock(tmp_path / "store", reaper.SERVER)
+            while not reaper.try_lock(lock, fcntl.LOCK_EX):  # noqa: ASYNC110  # no event tells of another process
+                await trio.sleep(0.02)
+            os.close(lock)
+            async with open_store(settings) as store:
+                assert [info.name for info in await store.list_workspaces()] == ["default"]

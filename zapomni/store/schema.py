@@ -1,13 +1,14 @@
 """Making a workspace, and bringing one of an earlier schema up to date.
 
 There are range indices on what names a node, and nothing else: they are all that the server builds when it starts.
+Above all there is no constraint: a server that loads its append-only file writes each one into the file again, in the
+background, also for a graph that the same file removes further on; the next server crashes where it reads that, and so
+does every one after it. Two memories of one id are kept apart by the cards, which every write watches.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import trio
 
 from zapomni.errors import NotFoundError
 from zapomni.models import DEFAULT_WORKSPACE
@@ -49,22 +50,12 @@ async def prepare(space: Space, *, create: bool = False) -> None:
 
 
 async def found(space: Space) -> None:
-    """Make the graph with its indices and its constraint; what is there already stays."""
-    graph = space.keys.graph
+    """Make the graph with its indices; what is there already stays."""
     reply = await space.connection.write(*space.statement("CALL db.indexes() YIELD label RETURN label"))
     indexed = {label for (label,) in rows(reply)}
     for label, field in INDICES:
         if label.encode() not in indexed:
             await space.connection.write(*space.statement(f"CREATE INDEX FOR (n:{label}) ON (n.{field})"))
-    while True:
-        reply = await space.connection.write(*space.statement("CALL db.constraints() YIELD status RETURN status"))
-        match rows(reply):
-            case []:
-                arguments = ("UNIQUE", "NODE", "Memory", "PROPERTIES", 1, "id")
-                await space.connection.write("GRAPH.CONSTRAINT", "CREATE", graph, *arguments)
-            case [[b"OPERATIONAL"]]:
-                return
-        await trio.sleep(0.005)  # the server builds it in the background
 
 
 async def clear(space: Space) -> None:
