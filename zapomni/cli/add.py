@@ -77,12 +77,18 @@ def run(options: argparse.Namespace) -> int:
 def _text(words: list[str]) -> str:
     if not words:
         raise ValidationError("nothing to remember: give a text, - for standard input, or --file FILE")
-    text = text_of(words)
-    if len(words) == 1 and len(text) < 1000 and "\0" not in text and Path(text).is_file():
+    if len(words) == 1 and words != ["-"] and _is_file(words[0]):
         raise ValidationError(
-            f"{text} is a file; --file {text} adds what is in it (to add its name: echo {text} | zapomni add -)"
+            f"{words[0]} is a file; --file {words[0]} adds what is in it (to add its name, pipe it to 'zapomni add -')"
         )
-    return text
+    return text_of(words)
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except OSError:  # a text is soon too long for a path
+        return False
 
 
 def _show(receipts: list[MemoryResult], console: Console) -> None:
