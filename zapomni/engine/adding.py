@@ -97,21 +97,27 @@ class Writer:
         progress: Progress | None,
     ) -> MemoryResult:
         if len(chunks) <= BATCH:
-            return await self.workspace.add(memory, await self._prepare(chunks, setting.before, setting, embedder))
+            ready = await self._prepare(chunks, setting.before, setting, embedder)
+            receipt = await self.workspace.add(memory, ready)
+            self._tell_what_lacks(ready)
+            return receipt
         async with self.workspace.open_draft(memory, len(chunks)) as draft:
-            if (receipt := await draft.seen()) is not None:
-                return receipt
-            done = 0
+            if (seen := await draft.seen()) is not None:
+                return seen
+            done, lacking = 0, list[NewChunk]()
             async with open_team() as team:
                 send, receive = trio.open_memory_channel[list[NewChunk]](AHEAD)
                 team.start_soon(self._produce, chunks, setting, embedder, send)
                 async with receive:
                     async for ready in receive:
                         await draft.append(ready)
+                        lacking += (chunk for chunk in ready if chunk.vector is None)
                         done += len(ready)
                         if progress is not None:
                             await progress(done, len(chunks), f"{done:,} of {len(chunks):,} passages stored")
-            return await draft.publish()
+            receipt = await draft.publish()
+        self._tell_what_lacks(lacking)
+        return receipt
 
     async def change(self, memory: NewMemory) -> MemoryResult:
         """Give a memory a new text or new metadata; what it was becomes history."""
@@ -124,6 +130,7 @@ class Writer:
             ready += await self._prepare(batch, before, setting, embedder)
             before = batch[-1].text
         receipt = await self.workspace.update(memory, ready)
+        self._tell_what_lacks(ready)
         if receipt.replaced:
             await refresh(self.workspace, memory.id)
         return receipt
@@ -150,13 +157,15 @@ class Writer:
             if not self.settings.defer_embedding:
                 raise
             log.warning("embedding_deferred", error=str(error))
-            self.on_deferred()
             return await prepare(chunks, before, setting, None)
+
+    def _tell_what_lacks(self, chunks: Sequence[NewChunk]) -> None:
+        """Ask for vectors once the passages can be seen; before, nobody would find them lacking."""
+        if any(chunk.vector is None for chunk in chunks):
+            self.on_deferred()
 
     async def _with_model(self, memory: NewMemory) -> tuple[NewMemory, Embedder | None]:
         model = await model_of(self.embedder, deferrable=self.settings.defer_embedding)
-        if model is None:
-            self.on_deferred()
         return attrs.evolve(memory, model=model), None if model is None else self.embedder
 
     async def _placed(self, memory: NewMemory, replaced: str | None) -> tuple[NewMemory, Setting]:

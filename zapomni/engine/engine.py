@@ -70,6 +70,8 @@ class MemoryEngine:
     current_workspace: str = attrs.field(init=False)
     _latency: Latency = attrs.field(factory=Latency, init=False)
     _prepared: bool = attrs.field(default=False, init=False)
+    _behind: bool = attrs.field(default=False, init=False)
+    """Passages may lack vectors that no task has looked for yet."""
     _catching_up: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -287,13 +289,16 @@ class MemoryEngine:
 
     def _catch_up(self) -> None:
         """Make vectors that are lacking in the background, one task at a time."""
+        self._behind = True
         if not self._catching_up:
             self._catching_up = True
             self._background.start_soon(self._make_deferred_vectors)
 
     async def _make_deferred_vectors(self) -> None:
         try:
-            await self._upkeep().embed_deferred()
+            while self._behind:
+                self._behind = False
+                await self._upkeep().embed_deferred()
         finally:
             self._catching_up = False
 
