@@ -54,6 +54,8 @@ COMMANDS = {
     "ingest": "ingest",
     "import": "transfer",
     "export": "transfer",
+    "install": "install",
+    "uninstall": "install",
     "reembed": "reembed",
     "backup": "backup",
     "restore": "backup",
