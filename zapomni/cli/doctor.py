@@ -75,7 +75,7 @@ async def _repair(settings: Settings, console: Console) -> None:
                 line.show(f"{info.name}: {message}")
 
             for info in await engine.list_workspaces():
-                await engine.reembed(workspace=info.name, progress=report)
+                await engine.rebuild(workspace=info.name, progress=report)
 
 
 def _show(finding: Finding, console: Console) -> None:

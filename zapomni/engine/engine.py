@@ -244,6 +244,15 @@ class MemoryEngine:
 
         return await reembed(await self._workspace(workspace), self._embedder, progress)
 
+    async def rebuild(self, *, progress: Progress, workspace: str | None = None) -> int:
+        """Make everything that memories of a workspace are found by anew from their texts; return how many passages.
+
+        Adding and searching go on meanwhile. Raises `EmbeddingError`.
+        """
+        from zapomni.engine.upkeep import rebuild
+
+        return await rebuild(await self._workspace(workspace), self._embedder, progress)
+
     async def export_memories(self, *, workspace: str | None = None) -> AsyncGenerator[Record]:
         """Yield every memory of a workspace with its history, first stored first; those in the trash are left out."""
         from zapomni.engine.transfer import export

@@ -9,15 +9,18 @@ import attrs
 import trio
 
 from zapomni.engine.context import refresh_stale
+from zapomni.engine.passages import Setting, prepare
 from zapomni.errors import ConfigError, DatabaseError, EmbeddingError, NotFoundError
 from zapomni.log import get_logger
 from zapomni.models import EmbeddingModel
+from zapomni.terms import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from zapomni.embed import Embedder
-    from zapomni.models import WorkspaceInfo
+    from zapomni.models import NewChunk, WorkspaceInfo
+    from zapomni.store.rebuilding import Material
     from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
 
@@ -45,11 +48,26 @@ async def reembed(workspace: Workspace, embedder: Embedder, progress: Progress |
     """
     await embedder.ready()
     model = EmbeddingModel(embedder.name, embedder.dimension)
-    made = 0
     total = await workspace.begin_reembedding(model)
+    made = await _fill(workspace, embedder, model, progress, total)  # those that the same model owes, too
     while not await workspace.finish_reembedding(model):
         made += await _fill(workspace, embedder, model, progress, total)
     return made
+
+
+async def rebuild(workspace: Workspace, embedder: Embedder, progress: Progress) -> int:
+    """Make anew what memories are found by, words and vectors, from their texts; return how many passages that are."""
+
+    async def count(material: Material) -> list[NewChunk]:
+        setting = Setting(material.context, material.timestamp, material.metadata, title_of(material.beginning))
+        return await prepare(material.chunks, material.context, setting, None)
+
+    async def counting(done: int, total: int) -> None:
+        await progress(done, total, f"the words of {done:,} of {total:,} memories counted")
+
+    passages = await workspace.rebuild(count, counting)
+    await reembed(workspace, embedder, progress)
+    return passages
 
 
 async def _fill(

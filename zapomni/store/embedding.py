@@ -99,11 +99,16 @@ async def begin(space: Space, model: EmbeddingModel) -> int:
         if not await space.read("HEXISTS", keys.about, "next_listed"):
             data = await space.read("GET", keys.entry(facets.EVERY))
             numbers = np.flatnonzero(facets.chunks(facets.select([[data]], Filters())))
-            for start in range(0, len(numbers), STEP):
-                await _lack(space, following, numbers[start : start + STEP])
-                await space.keep_upkeep()
+            await note_lacking(space, following, numbers)
             await space.connection.write("HSET", keys.about, "next_listed", 1)
         return int(await space.read("ZCARD", keys.pending(following)))
+
+
+async def note_lacking(space: Space, generation: int, numbers: NDArray[np.intp]) -> None:
+    """Note that chunks lack a vector, whether they have one or not; for somebody who holds the upkeep."""
+    for start in range(0, len(numbers), STEP):
+        await _lack(space, generation, numbers[start : start + STEP])
+        await space.keep_upkeep()
 
 
 async def _lack(space: Space, generation: int, numbers: NDArray[np.intp]) -> None:

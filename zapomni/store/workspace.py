@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from zapomni.models import Filters
-from zapomni.store import embedding, reading, reindexing, searching, statistics, trash, upkeep, writing
+from zapomni.store import embedding, reading, rebuilding, reindexing, searching, statistics, trash, upkeep, writing
 from zapomni.store.cards import content_hash
 from zapomni.store.schema import prepare
 from zapomni.store.values import storable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     import numpy as np
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Statistics,
         WorkspaceInfo,
     )
+    from zapomni.store.rebuilding import Material
     from zapomni.store.space import Space
     from zapomni.store.writing import Draft
 
@@ -259,6 +260,18 @@ class Workspace:
         """Search by the new vectors from now on; False, and nothing done, while some are lacking."""
         space = await self._write()
         return await embedding.finish(space, model)
+
+    async def rebuild(
+        self,
+        count: Callable[[Material], Awaitable[Sequence[NewChunk]]],
+        progress: Callable[[int, int], Awaitable[None]],
+    ) -> int:
+        """Make anew what words the passages are found by, and note that all vectors are lacking; return how many.
+
+        `progress` hears how many memories of how many are done. Interrupted, it leaves the words as they were.
+        """
+        space = await self._write()
+        return await rebuilding.rebuild(space, count, progress)
 
     async def _write(self) -> Space:
         """Return the workspace for somebody who is going to write."""
