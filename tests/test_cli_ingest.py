@@ -140,6 +140,17 @@ def test_what_is_gone_is_told_and_forgotten_only_when_asked_for(
     assert left == ["three", "two"], "what is not below the folder is not its affair"
 
 
+def test_a_folder_without_any_file_is_not_taken_for_deleted_files(
+    tmp_path: Path, store_settings: Settings, own_workspace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, {"disk/a.txt": "one"})
+    ingest(capsys, tmp_path)
+    (tmp_path / "disk/a.txt").unlink()
+    assert main(["ingest", "--prune", str(tmp_path / "disk")]) == 1
+    assert "nothing is forgotten, in case a disk is missing" in capsys.readouterr().err
+    assert len(memories(store_settings, own_workspace)) == 1
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
 def test_a_folder_that_cannot_be_read_is_not_taken_for_deleted(
     tmp_path: Path, store_settings: Settings, own_workspace: str, capsys: pytest.CaptureFixture[str]

@@ -8,9 +8,6 @@ run the command again costs a look at each file.
 from __future__ import annotations
 
 import argparse
-import sys
-import time
-from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,24 +15,22 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from zapomni.cli import EXIT_FAILED, EXIT_OK
+from zapomni.cli.files import MARK, Document, digest_of, documents, path_of, shown
 from zapomni.cli.given import positive
 from zapomni.cli.session import add_data_flags, run_with_engine
-from zapomni.cli.text import counted, printable, size
-from zapomni.errors import NotFoundError, ValidationError
+from zapomni.cli.tally import Meter, Tally, show
+from zapomni.cli.walk import Found, Skipped, walk
+from zapomni.errors import ConfigError, NotFoundError, ValidationError
+from zapomni.models import Filters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zapomni.cli.files import Document
-    from zapomni.cli.output import Console, Progress
-    from zapomni.cli.walk import Found, Skipped
+    from zapomni.cli.output import Console
     from zapomni.engine import MemoryEngine
 
 PAGE = 500
 JOBS = 4
-BAR = 24
-PLAIN_SECONDS = 5.0  # between two lines of progress, where they do not replace each other
-SHOWN = 5  # paths that are named before the rest is counted
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -76,40 +71,17 @@ def run(options: argparse.Namespace) -> int:
     async def work(engine: MemoryEngine, console: Console) -> int:
         import trio
 
-        report = Report()
+        tally = Tally(dry_run=options.dry_run)
         try:
             with trio.move_on_after(options.timeout or float("inf")):
-                await _ingest(engine, options, console, report)
+                await _ingest(engine, options, console, tally)
         except trio.Cancelled:
-            _show(report, options, console)
+            show(tally, console, prune=options.prune)
             raise
-        _show(report, options, console)
-        return EXIT_OK if report.complete and not any(item.unread for item in report.skipped) else EXIT_FAILED
+        show(tally, console, prune=options.prune)
+        return EXIT_OK if tally.complete and not any(item.unread for item in tally.skipped) else EXIT_FAILED
 
     return run_with_engine(options, work)
-
-
-@attrs.define
-class Report:
-    """What has been done so far."""
-
-    files: int = 0
-    total_files: int = 0
-    bytes: int = 0
-    total_bytes: int = 0
-    passages: int = 0
-    added: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    skipped: list[Skipped] = attrs.field(factory=list)
-    gone: list[str] = attrs.field(factory=list)
-    pruned: int = 0
-    complete: bool = False
-    began: float = attrs.field(factory=time.monotonic)
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.began
 
 
 @attrs.frozen
@@ -121,10 +93,9 @@ class Known:
     digest: str | None
 
 
-async def _ingest(engine: MemoryEngine, options: argparse.Namespace, console: Console, report: Report) -> None:
+async def _ingest(engine: MemoryEngine, options: argparse.Namespace, console: Console, tally: Tally) -> None:
     import trio
 
-    from zapomni.cli.walk import Found, Skipped, walk
     from zapomni.engine.team import open_team
 
     with console.progress() as line:
@@ -132,21 +103,23 @@ async def _ingest(engine: MemoryEngine, options: argparse.Namespace, console: Co
         items = await trio.to_thread.run_sync(
             lambda: list(walk(options.paths, hidden=options.hidden)), abandon_on_cancel=True
         )
-        report.skipped += [item for item in items if isinstance(item, Skipped)]
+        tally.skipped += [item for item in items if isinstance(item, Skipped)]
         found = [item for item in items if isinstance(item, Found)]
-        report.total_files, report.total_bytes = len(found), sum(item.size for item in found)
+        tally.total_files, tally.total_bytes = len(found), sum(item.size for item in found)
         known = await _known(engine, options.paths)
-        intake = Intake(engine, report, known, Meter(line, report), dry_run=options.dry_run)
+        intake = Intake(engine, tally, known, Meter(line, tally))
         queue = iter(found)
         async with open_team() as team:
             for _ in range(min(options.jobs, len(found))):
                 team.start_soon(intake.work, queue)
-        gone = {key: memory for key, memory in known.items() if key not in intake.seen and not _unread(memory, report)}
-        report.gone = sorted({memory.path for memory in gone.values()})
+        gone = {key: memory for key, memory in known.items() if key not in intake.seen and not _unread(memory, tally)}
+        tally.gone = sorted({memory.path for memory in gone.values()})
         if options.prune and not options.dry_run:
+            if gone and not found:  # more often a disk that is not mounted than a folder that was emptied
+                raise ConfigError("no file at all is there; nothing is forgotten, in case a disk is missing")
             for memory in gone.values():
-                await _forget(engine, memory, report)
-    report.complete = True
+                await _forget(engine, memory, tally)
+    tally.complete = True
 
 
 @attrs.frozen
@@ -154,45 +127,41 @@ class Intake:
     """Takes files in, several at a time."""
 
     engine: MemoryEngine
-    report: Report
+    tally: Tally
     known: dict[str, Known]
     meter: Meter
-    dry_run: bool
     seen: set[str] = attrs.field(factory=set)
 
     async def work(self, queue: Iterator[Found]) -> None:
         """Take files from the queue until there is none."""
         import trio
 
-        from zapomni.cli.files import documents
-        from zapomni.cli.walk import Skipped
-
         for found in queue:
             with closing(documents(found)) as items:
                 while (item := await trio.to_thread.run_sync(next, items, None)) is not None:
                     if isinstance(item, Skipped):
-                        self.report.skipped.append(item)
+                        self.tally.skipped.append(item)
                     else:
                         await self._take(item, found)
-            self.report.files += 1
-            self.report.bytes += found.size
+            self.tally.files += 1
+            self.tally.bytes += found.size
             self.meter.show()
 
     async def _take(self, document: Document, found: Found) -> None:
-        report, known = self.report, self.known.get(document.key)
+        tally, known = self.tally, self.known.get(document.key)
         again = document.key in self.seen
         self.seen.add(document.key)
         if again or (known is not None and known.digest == document.digest):
-            report.unchanged += 1
+            tally.unchanged += 1
             return
-        if self.dry_run:
-            report.added, report.changed = report.added + (known is None), report.changed + (known is not None)
+        if self.tally.dry_run:
+            tally.added, tally.changed = tally.added + (known is None), tally.changed + (known is not None)
             return
         stored = 0
 
         def count(passages: int) -> None:
             nonlocal stored
-            report.passages, stored = report.passages + passages - stored, passages
+            tally.passages, stored = tally.passages + passages - stored, passages
             self.meter.show()
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -203,56 +172,17 @@ class Intake:
                 document.text, document.metadata, key=document.key, progress=progress
             )
         except ValidationError as error:
-            report.skipped.append(_refused(found, error))
+            tally.skipped.append(_refused(found, error))
             return
         count(0 if receipt.duplicate else receipt.chunks_created)
         if receipt.duplicate:
-            report.unchanged += 1
+            tally.unchanged += 1
         else:
-            report.added, report.changed = report.added + (not receipt.replaced), report.changed + receipt.replaced
-
-
-@attrs.define
-class Meter:
-    """Tells how far things are: in one line that changes, or in a line now and then."""
-
-    line: Progress
-    report: Report
-    _last: float = attrs.field(factory=time.monotonic, init=False)
-
-    def show(self) -> None:
-        if self.line.shown:
-            self.line.show(f"{_bar(self.report)} {_progress(self.report)}")
-        elif time.monotonic() - self._last >= PLAIN_SECONDS:
-            self._last = time.monotonic()
-            print(_progress(self.report), file=sys.stderr, flush=True)
-
-
-def _bar(report: Report) -> str:
-    full = round(BAR * report.bytes / report.total_bytes) if report.total_bytes else BAR
-    return "█" * full + "░" * (BAR - full)
-
-
-def _progress(report: Report) -> str:
-    done = (
-        f"{report.files:,} of {counted(report.total_files, 'file')}, {size(report.bytes)} of {size(report.total_bytes)}"
-    )
-    rate = f"{report.passages / max(report.seconds, 0.1):,.0f} passages/s"
-    left = report.seconds * (report.total_bytes - report.bytes) / report.bytes if report.bytes else None
-    return f"{done}, {rate}" + ("" if left is None else f", {_duration(left)} left")
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+            tally.added, tally.changed = tally.added + (not receipt.replaced), tally.changed + receipt.replaced
 
 
 async def _known(engine: MemoryEngine, roots: list[Path]) -> dict[str, Known]:
     """Return, by key, the memories that were made of files below the roots: all in one go, however many files."""
-    from zapomni.cli.files import MARK, digest_of, path_of, shown
-    from zapomni.models import Filters
-
     below = [shown(root.resolve()) for root in roots]
     known: dict[str, Known] = {}
     cursor: str | None = None
@@ -272,56 +202,21 @@ def _is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def _unread(memory: Known, report: Report) -> bool:
+def _unread(memory: Known, tally: Tally) -> bool:
     """Tell whether a file may be there although it was not seen."""
-    from zapomni.cli.files import shown
-
-    return any(item.unread and _is_below(memory.path, shown(item.path)) for item in report.skipped)
+    return any(item.unread and _is_below(memory.path, shown(item.path)) for item in tally.skipped)
 
 
-async def _forget(engine: MemoryEngine, memory: Known, report: Report) -> None:
+async def _forget(engine: MemoryEngine, memory: Known, tally: Tally) -> None:
     try:
         await engine.delete_memory(memory.memory_id)
     except NotFoundError:  # somebody was quicker
         return
-    report.pruned += 1
+    tally.pruned += 1
 
 
 def _refused(found: Found, error: ValidationError) -> Skipped:
-    from zapomni.cli.walk import Skipped
-
     return Skipped(found.path, f"cannot be remembered: {error}")
-
-
-def _show(report: Report, options: argparse.Namespace, console: Console) -> None:
-    from zapomni.cli.files import shown
-
-    if console.json:
-        counts = ("files", "bytes", "passages", "added", "changed", "unchanged", "gone", "pruned", "complete")
-        skipped = [{"path": shown(item.path), "reason": item.reason} for item in report.skipped]
-        console.data(
-            {**{name: getattr(report, name) for name in counts}, "skipped": skipped, "dry_run": options.dry_run}
-        )
-        return
-    verb = "Would remember" if options.dry_run else "Remembered"
-    paint = console.paint(verb, "green", "bold") if report.complete else console.paint(verb, "yellow", "bold")
-    passages = "" if options.dry_run else f", {counted(report.passages, 'passage')} in {_duration(report.seconds)}"
-    console.line(f"{paint} {report.added:,} new, {report.changed:,} changed; {report.unchanged:,} unchanged{passages}")
-    for reason, count in Counter(item.reason for item in report.skipped).most_common():
-        paths = [shown(item.path) for item in report.skipped if item.reason == reason]
-        console.line(printable(f"Skipped {count:,}, {reason}: {_some(paths)}"))
-    if report.gone:
-        done = f"; forgot {report.pruned:,}" if options.prune and not options.dry_run else "; --prune forgets them"
-        console.line(printable(f"No longer there {len(report.gone):,}: {_some(report.gone)}{done}"))
-    if not report.complete:
-        console.note(
-            f"Stopped after {report.files:,} of {counted(report.total_files, 'file')}; run the same again to go on."
-        )
-
-
-def _some(paths: list[str]) -> str:
-    more = f" and {len(paths) - SHOWN:,} more" if len(paths) > SHOWN else ""
-    return ", ".join(paths[:SHOWN]) + more
 
 
 def _seconds(text: str) -> float:
