@@ -120,6 +120,18 @@ class Passage:
 
 
 @attrs.frozen
+class Vocabulary:
+    """How common some terms are in a workspace."""
+
+    frequencies: Mapping[str, int]
+    """How many chunks hold each; those on their way in or out count, too."""
+    chunks: int
+    """How many there are in all."""
+    model: EmbeddingModel | None
+    """What made the vectors that are searched; None while there are none."""
+
+
+@attrs.frozen
 class Preceding:
     """The memory that stands before another of the same source."""
 

@@ -77,16 +77,15 @@ class Finder:
     async def _ask(self, query: str, terms: Mapping[str, float]) -> tuple[Question, str | None]:
         """Make the query's vector; where that fails, words have to do, and the reader is told."""
         words_only = Question(query, terms)
-        made_by = await self.workspace.model()
-        frequencies, passages = await self.workspace.frequencies(terms)
-        if made_by is None:
-            return words_only, NO_VECTORS if passages else None
+        known = await self.workspace.vocabulary(terms)
+        if known.model is None:
+            return words_only, NO_VECTORS if known.chunks else None
         try:
             await self.embedder.ready()
             model = EmbeddingModel(self.embedder.name, self.embedder.dimension)
-            if model != made_by:
-                return words_only, OTHER_MODEL.format(made_by.name, model.name)
-            vector = await self.embedder.embed_query(query, importance=importance(frequencies, passages))
+            if model != known.model:
+                return words_only, OTHER_MODEL.format(known.model.name, model.name)
+            vector = await self.embedder.embed_query(query, importance=importance(known.frequencies, known.chunks))
         except EmbeddingError as error:
             log.warning("searching_by_words_only", error=str(error))
             return words_only, ONLY_WORDS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import trio
 
-from zapomni.models import Scores
+from zapomni.models import Scores, Vocabulary
 from zapomni.store import facets
 from zapomni.store.names import term_name
 from zapomni.store.postings import RECORD, best, rank, unpack
@@ -70,12 +70,22 @@ async def search_words(
     return await trio.to_thread.run_sync(score)
 
 
-async def frequencies(space: Space, terms: Iterable[str]) -> tuple[dict[str, int], int]:
-    """Return how many chunks hold each term, and how many there are; those on their way in or out count, too."""
+async def vocabulary(space: Space, terms: Iterable[str]) -> Vocabulary:
+    """Return how common terms are."""
     names = list(terms)
     keys = [space.keys.entry(term_name(term)).encode("utf-8", "surrogatepass") for term in names]
-    total, *sizes = await space.read_all([("HGET", space.keys.counts, "chunks"), *(("STRLEN", key) for key in keys)])
-    return {term: size // RECORD.itemsize for term, size in zip(names, sizes, strict=True)}, int(total or 0)
+    about_reply, total, *sizes = await space.read_all(
+        [
+            ("HGETALL", space.keys.about),
+            ("HGET", space.keys.counts, "chunks"),
+            *(("STRLEN", key) for key in keys),
+        ]
+    )
+    about = About.parse(about_reply, space.name)
+    if about.model is not None:
+        space.generations[about.model] = about.generation
+    frequencies = {term: size // RECORD.itemsize for term, size in zip(names, sizes, strict=True)}
+    return Vocabulary(frequencies, int(total or 0), about.model)
 
 
 async def search_vectors(
@@ -83,13 +93,25 @@ async def search_vectors(
 ) -> Scores:
     """Return the chunks nearest to a vector, scored by their cosine; raises `ConfigError` for another model's."""
     check_vectors([vector], model)
+    if count < 1:
+        return NOTHING
+    guess = None if filters else space.generations.get(model)
     about_reply, hidden, *groups = await space.read_all(
-        [("HGETALL", space.keys.about), ("GET", space.keys.hidden), *_facet_commands(space, filters)]
+        [
+            ("HGETALL", space.keys.about),
+            ("GET", space.keys.hidden),
+            *_facet_commands(space, filters),
+            *([] if guess is None else [_nearest(space.keys.vectors(guess), vector, count, exact=False)]),
+        ]
     )
     about = About.parse(about_reply, space.name)
-    if about.model is None or count < 1:
+    if about.model is None:
         return NOTHING
-    generation = about.set_for(model)
+    generation = space.generations[model] = about.set_for(model)
+    if guess == generation:
+        scores = _scores(groups.pop(), ~unpack(hidden, 0), others=True)
+        if len(scores.numbers) == count:
+            return scores
     allowed: NDArray[np.bool_] | None = None
     wanted = 0
     if filters:
@@ -109,13 +131,10 @@ async def search_vectors(
         reply, about_reply = await space.read_all([command, ("HGETALL", space.keys.about)])
         if generation not in About.parse(about_reply, space.name).sets:  # the sets were swapped meanwhile
             return await search_vectors(space, vector, model, count=count, filters=filters)
-        numbers = np.array(reply[::2], dtype=np.int64)
-        values = np.array(reply[1::2], dtype=np.float32) * 2 - 1
-        inside = numbers < len(flags)
-        keep = np.where(inside, flags[np.where(inside, numbers, 0)], allowed is None) if len(flags) else inside | True
-        if np.count_nonzero(keep) >= count or len(numbers) >= total or exact:
-            return Scores(numbers[keep][:count].astype(np.uint32), values[keep][:count])
-        exact = len(numbers) < asked  # the set's graph leads to no more, so all have to be looked at
+        scores, found = _scores(reply, flags, others=allowed is None), len(reply) // 2
+        if len(scores.numbers) >= count or found >= total or exact:
+            return Scores(scores.numbers[:count], scores.values[:count])
+        exact = found < asked  # the set's graph leads to no more, so all have to be looked at
         asked = total if exact else asked * 4
 
 
@@ -125,8 +144,16 @@ async def similarities(
     """Compare a vector with the chunks of these numbers, whichever of them have vectors; best first."""
     check_vectors([vector], model)
     wanted = [int(number) for number in numbers]
-    key = space.keys.vectors((await space.about()).set_for(model))
-    replies = await space.read_all([("VEMB", key, number, "RAW") for number in wanted])
+    guess = space.generations.get(model)
+    if guess is None:
+        guess = (await space.about()).set_for(model)
+    key = space.keys.vectors(guess)
+    about_reply, *replies = await space.read_all(
+        [("HGETALL", space.keys.about), *(("VEMB", key, number, "RAW") for number in wanted)]
+    )
+    generation = space.generations[model] = About.parse(about_reply, space.name).set_for(model)
+    if generation != guess:  # the sets were swapped meanwhile
+        return await similarities(space, vector, model, wanted)
     found = [(number, reply) for number, reply in zip(wanted, replies, strict=True) if reply is not None]
     if not found:
         return NOTHING
@@ -136,6 +163,17 @@ async def similarities(
     totals = np.zeros(int(present.max()) + 1, np.float32)
     totals[present] = values
     return best(present, totals, None)
+
+
+def _scores(reply: Sequence[Any], flags: NDArray[np.bool_], *, others: bool) -> Scores:
+    """Read an answer to VSIM; of the chunks, those with flags are kept, and with `others` those beyond all flags."""
+    numbers = np.array(reply[::2], dtype=np.int64)
+    values = np.array(reply[1::2], dtype=np.float32) * 2 - 1
+    inside = numbers < len(flags)
+    keep = (
+        np.where(inside, flags[np.where(inside, numbers, 0)], others) if len(flags) else np.full(len(numbers), others)
+    )
+    return Scores(numbers[keep].astype(np.uint32), values[keep])
 
 
 def stored_vector(reply: Sequence[Any]) -> NDArray[np.float32]:

@@ -91,6 +91,8 @@ class Space:
     """Names of those that it has already looked through for what others left unfinished."""
     fresh: bool = False
     """Read nothing from a replica, which may be behind: whoever writes has to know how things are."""
+    generations: dict[EmbeddingModel, int] = attrs.field(factory=dict)
+    """Which vector set was last seen to hold a model's vectors: a guess, to be confirmed with the answer."""
 
     @property
     def name(self) -> str:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Preceding,
         Scores,
         Statistics,
+        Vocabulary,
         WorkspaceInfo,
     )
     from zapomni.store.rebuilding import Material
@@ -163,10 +164,10 @@ class Workspace:
         await prepare(self._space)
         return await searching.search_words(self._space, terms, count=count, filters=filters, k1=k1, b=b)
 
-    async def frequencies(self, terms: Iterable[str]) -> tuple[dict[str, int], int]:
-        """Return how many chunks hold each of the terms, and how many chunks there are."""
+    async def vocabulary(self, terms: Iterable[str]) -> Vocabulary:
+        """Return how many chunks hold each of the terms, how many there are, and what made their vectors."""
         await prepare(self._space)
-        return await searching.frequencies(self._space, terms)
+        return await searching.vocabulary(self._space, terms)
 
     async def search_vectors(
         self, vector: NDArray[np.float32], model: EmbeddingModel, *, count: int, filters: Filters = EVERYTHING
