@@ -42,6 +42,7 @@ EXITS = {
 
 COMMANDS = {
     "serve": "serve",
+    "demo": "demo",
     "add": "add",
     "search": "search",
     "get": "memories",
