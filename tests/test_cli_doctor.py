@@ -142,3 +142,15 @@ def test_the_folder_of_the_store_is_private(tmp_path: Path) -> None:
     (tmp_path / "data" / "store").chmod(0o755)
     shown = doctor(tmp_path / "data").stdout
     assert f"warn  data directory: others may look into {tmp_path / 'data' / 'store'}" in shown
+
+
+def test_a_repair_leaves_everything_to_be_found(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "zapomni"]
+    environ = {**os.environ, "ZAPOMNI_DATA_DIR": str(tmp_path / "data"), "ZAPOMNI_STORE_LINGER": "0"}
+    subprocess.run([*command, "add", "The spare key is with Nadia"], check=True, timeout=60, env=environ)
+    done = doctor(tmp_path / "data", "--repair")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = subprocess.run(
+        [*command, "search", "spare key"], check=True, timeout=60, env=environ, capture_output=True, text=True
+    )
+    assert found.stdout.endswith("The spare key is with Nadia\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pty
@@ -113,6 +112,17 @@ def test_the_text_alone_comes_back_to_the_byte(shell: Shell) -> None:
     assert code == 0
     assert "\\x1b[0m" in shown
     assert "\x1b[0m" not in shown
+
+
+def test_a_closed_standard_input_is_told_in_one_line(shell: Shell) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m zapomni add - <&-', sys.executable],
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        env=shell.environ,
+    )
+    assert (done.returncode, done.stderr) == (2, b"zapomni: there is no standard input to read the text from\n")
 
 
 def test_a_terminal_gets_colour_and_wrapped_lines_and_no_foreign_escapes(shell: Shell) -> None:
@@ -226,8 +236,7 @@ def test_an_unreachable_embedder_is_told_in_one_line(shell: Shell) -> None:
 
 def test_a_full_disk_is_told_in_one_line(lonely: Shell) -> None:
     """The output's disk, that is: the store's own is tested with the store."""
-    with contextlib.ExitStack() as stack:
-        full = stack.enter_context(open("/dev/full", "wb"))
+    with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "zapomni", "config", "show"],
             stdout=full,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from zapomni.config import Settings
     from zapomni.engine import MemoryEngine
+    from zapomni.models import MemoryResult
     from zapomni.store.space import Space
 
 type Words = dict[bytes, list[tuple[int, ...]]]
@@ -110,7 +111,7 @@ async def test_what_was_lost_comes_back(store_settings: Settings) -> None:
 async def test_what_is_added_meanwhile_is_kept(store_settings: Settings) -> None:
     async with opened(store_settings) as (engine, _):
         await filled(engine)
-        added = []
+        added: list[MemoryResult] = []
 
         async def add(done: float, total: float | None = None, message: str | None = None) -> None:
             added.append(await engine.add_memory(f"Added in the middle, {len(added)}"))

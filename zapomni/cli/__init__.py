@@ -95,16 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Without a command, a terminal gets the help, and a client that only knows the program gets the server.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given and sys.stdin is not None and not sys.stdin.isatty():
-        given = ["serve"]
-    parser = build_parser(given[0] if given else None)
-    options = parser.parse_args(given)
-    if options.command is None:
-        parser.print_help()
-        return EXIT_USAGE
     try:
-        code = int(options.run(options))
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -116,6 +108,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ZapomniError, OSError) as error:
         return _explain(error)
     return code
+
+
+def _run(given: list[str]) -> int:
+    if not given and sys.stdin is not None and not sys.stdin.isatty():
+        given = ["serve"]
+    parser = build_parser(given[0] if given else None)
+    options = parser.parse_args(given)
+    if options.command is None:
+        parser.print_help()
+        return EXIT_USAGE
+    return int(options.run(options))
 
 
 def _explain(error: ZapomniError | OSError) -> int:

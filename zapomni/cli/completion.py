@@ -116,7 +116,8 @@ def _choices(commands: list[Command]) -> dict[tuple[str, ...], tuple[str, ...]]:
 
 def _zsh(commands: list[Command]) -> str:
     """Zsh understands what bash does, which is all that is needed here."""
-    return f"autoload -U +X bashcompinit && bashcompinit\n{_bash(commands)}"
+    ready = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
+    return f"{ready}autoload -U +X bashcompinit && bashcompinit\n{_bash(commands)}"
 
 
 def _fish(commands: list[Command]) -> str:

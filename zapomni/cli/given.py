@@ -32,6 +32,8 @@ def text_of(words: Sequence[str]) -> str:
     """Return the text that stands in the arguments, or with "-" alone on stdin, verbatim."""
     if list(words) != ["-"]:
         return " ".join(words)
+    if sys.stdin is None:
+        raise ValidationError("there is no standard input to read the text from")
     if sys.stdin.isatty():
         print("Type the text, and Ctrl-D on a line of its own at its end.", file=sys.stderr)
     return _decoded(sys.stdin.buffer.read(MOST_BYTES + 1), "the input")
