@@ -11,6 +11,8 @@ from zapomni.cli.given import add_filter_flags, filters_from, positive
 from zapomni.cli.options import add_command
 from zapomni.cli.session import add_data_flags, run_with_engine
 from zapomni.cli.text import clip, on_one_line, printable, width_of
+from zapomni.errors import ValidationError
+from zapomni.models import MemoryPage
 
 if TYPE_CHECKING:
     import argparse
@@ -53,10 +55,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             "zapomni list",
             "zapomni list --tag garden --since 2026-03-01",
             "zapomni list --all | wc -l",
+            "zapomni list --deleted",
         ),
     )
     listing.add_argument("-n", "--limit", type=positive, default=20, help="how many memories (default %(default)s)")
     listing.add_argument("--all", action="store_true", help="every memory, however many")
+    listing.add_argument("--deleted", action="store_true", help="the deleted ones instead, which undelete brings back")
     listing.add_argument("--cursor", metavar="CURSOR", help="go on where an earlier list stopped, which told it")
     add_filter_flags(listing)
     add_data_flags(listing)
@@ -98,11 +102,16 @@ def run_list(options: argparse.Namespace) -> int:
 
     async def work(engine: MemoryEngine, console: Console) -> int:
         filters = filters_from(options, console.now)
+        if options.deleted and (filters or options.cursor):
+            raise ValidationError("--deleted lists all deleted memories; it takes no filter and no cursor")
         cursor, count = options.cursor, 0
         found: list[MemorySummary] = []
         while True:
             limit = PAGE if options.all else min(PAGE, options.limit - count)
-            page = await engine.list_memories(filters=filters, limit=limit, cursor=cursor)
+            if options.deleted:
+                page = MemoryPage(await engine.trashed(limit=sys.maxsize if options.all else options.limit))
+            else:
+                page = await engine.list_memories(filters=filters, limit=limit, cursor=cursor)
             cursor, count = page.cursor, count + len(page.memories)
             if console.json:
                 found += page.memories
@@ -122,7 +131,7 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def _line(memory: MemorySummary, console: Console) -> str:
-    moment = memory.timestamp or memory.created_at
+    moment = memory.deleted_at or memory.timestamp or memory.created_at
     if not console.pretty:
         return row(memory.id, moment, memory.preview, console)
     when = console.when(moment).ljust(16)

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from zapomni.engine.finding import Finder
     from zapomni.engine.transfer import Imported
     from zapomni.engine.upkeep import Upkeep
-    from zapomni.models import Memory, MemoryPage, MemoryResult, SearchResult, Statistics, WorkspaceInfo
+    from zapomni.models import (
+        Memory,
+        MemoryPage,
+        MemoryResult,
+        MemorySummary,
+        SearchResult,
+        Statistics,
+        WorkspaceInfo,
+    )
     from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
     from zapomni.transfer import Record
@@ -191,6 +199,10 @@ class MemoryEngine:
     ) -> MemoryPage:
         """Return memories, last stored first. Raises `ValidationError` for a cursor that is none."""
         return await (await self._workspace(workspace)).list(filters=filters, limit=limit, cursor=cursor)
+
+    async def trashed(self, *, limit: int = 20, workspace: str | None = None) -> tuple[MemorySummary, ...]:
+        """Return the deleted memories that can still be restored, last deleted first."""
+        return await (await self._workspace(workspace)).trashed(limit=limit)
 
     async def tags(self, *, workspace: str | None = None) -> dict[str, int]:
         """Return every tag in use, and how many memories have it."""
