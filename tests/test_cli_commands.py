@@ -228,6 +228,7 @@ def test_what_was_deleted_comes_back(zapomni: CommandLine) -> None:
     assert receipt["restorable_until"] > receipt["deleted_at"]
     assert zapomni("list").out == ""
     assert zapomni("list", "--deleted").out.split("\t")[0] == added
+    assert zapomni("list", "--deleted", "--all", "--json").data["memories"][0]["id"] == added
     assert zapomni("list", "--deleted", "--tag", "x").code == 2
     assert zapomni("undelete", added).out == f"{added}\n"
     assert zapomni("list", "--deleted").out == ""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zapomni.models import Memory, MemorySummary
 
 PAGE = 100
+EVERY = 1_000_000_000  # of a trash that is emptied every month
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -109,7 +110,7 @@ def run_list(options: argparse.Namespace) -> int:
         while True:
             limit = PAGE if options.all else min(PAGE, options.limit - count)
             if options.deleted:
-                page = MemoryPage(await engine.trashed(limit=sys.maxsize if options.all else options.limit))
+                page = MemoryPage(await engine.trashed(limit=EVERY if options.all else options.limit))
             else:
                 page = await engine.list_memories(filters=filters, limit=limit, cursor=cursor)
             cursor, count = page.cursor, count + len(page.memories)
