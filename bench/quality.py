@@ -1,10 +1,11 @@
 """How good the answers are: recall and ranking on public question sets, against plain BM25 and vectors alone.
 
-    python -m bench.quality --data DIR [--embedder onnx --model FOLDER]
+    python -m bench.quality --data DIR [--engine] [--embedder onnx --model FOLDER]
 
 DIR holds folders with ``corpus.jsonl`` (_id, text, metadata), ``queries.jsonl`` (_id, text, perhaps category) and
 ``qrels.tsv``; a folder of numbered folders is searched one by one and reported as one set. Everything that ranks is
-the engine's own: passages, terms, vectors and fusion. Only the store is left out, by scoring arrays in memory.
+the engine's own: passages, terms, vectors and fusion. Only the store is left out, by scoring arrays in memory;
+with ``--engine`` the whole engine is asked as well, on a store of its own, which takes some minutes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import json
 import math
 import sys
+import tempfile
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +27,7 @@ import trio
 from zapomni.chunking import chunk
 from zapomni.config import load
 from zapomni.embed import Embedder, open_embedder
+from zapomni.engine import MemoryEngine, open_engine
 from zapomni.fusion import Candidate, fuse, vector_weight
 from zapomni.models import Passage
 from zapomni.terms import K1, B, document_terms, hints, importance, indexed_terms, query_terms, title_of, words
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 CANDIDATES = 200
 DEPTH = 100
+SHOWN = 20  # hits that the engine is asked for
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -182,6 +186,27 @@ class Library:
         return importance({term: self.words.frequency(term) for term in query_terms(query)}, self.words.passages)
 
 
+class Shelf:
+    """A collection in a workspace of the engine, on the real store."""
+
+    def __init__(self, engine: MemoryEngine, workspace: str) -> None:
+        self.engine = engine
+        self.workspace = workspace
+        self._names: dict[str, str] = {}
+
+    async def fill(self, collection: Collection) -> None:
+        await self.engine.create_workspace(self.workspace)
+        for memory in collection.memories:
+            name = memory["_id"]  # as a key, so that equal texts stay two memories
+            metadata = memory.get("metadata") or {}
+            receipt = await self.engine.add_memory(memory["text"], metadata, workspace=self.workspace, key=name)
+            self._names[receipt.memory_id] = name
+
+    async def search(self, query: str) -> list[str]:
+        result = await self.engine.search_memory(query, limit=SHOWN, workspace=self.workspace)
+        return [self._names[hit.memory_id] for hit in result.hits]
+
+
 def _best(scores: np.ndarray[Any, np.dtype[np.float32]], count: int) -> list[int]:
     order = np.argsort(-scores, kind="stable")[:count]
     return [int(number) for number in order if scores[number] > 0]
@@ -209,7 +234,9 @@ def sets_in(data: Path) -> Iterator[tuple[str, list[Path]]]:
             yield folder.name, parts
 
 
-async def report(data: Path, embedder: Embedder, write: Callable[[str], object]) -> None:
+async def report(
+    data: Path, embedder: Embedder, write: Callable[[str], object], engine: MemoryEngine | None = None
+) -> None:
     """Measure every set under a folder and write one table."""
     names = ("R@5", "R@10", "R@20", "MRR", "nDCG@10")
     write(f"{'':32}" + "".join(f"{name:>9}" for name in names))
@@ -219,17 +246,22 @@ async def report(data: Path, embedder: Embedder, write: Callable[[str], object])
             collection = Collection.read(part)
             library = Library(collection, embedder)
             await library.embed()
+            ways = {
+                "plain BM25": library.by_plain_words,
+                "vectors": library.by_vectors,
+                "both": library.by_both,
+            }
+            if engine is not None:
+                shelf = Shelf(engine, f"{name}-{part.name}")
+                await shelf.fill(collection)
+                ways["engine"] = shelf.search
             for question in collection.questions:
-                for way, search in (
-                    ("plain BM25", library.by_plain_words),
-                    ("vectors", library.by_vectors),
-                    ("both", library.by_both),
-                ):
+                for way, search in ways.items():
                     measured = measure(await search(question.text), question.answers)
                     rows[way].append(measured)
-                    if question.category and way == "both":
-                        rows[f"both, category {question.category}"].append(measured)
-        for way in sorted(rows, key=lambda way: (way.startswith("both"), way)):
+                    if question.category and way in ("both", "engine"):
+                        rows[f"{way}, category {question.category}"].append(measured)
+        for way in sorted(rows, key=lambda way: (way.startswith("engine"), way.startswith("both"), way)):
             figures = mean(rows[way])
             write(f"{name + ': ' + way:32}" + "".join(f"{figures[key]:9.3f}" for key in names))
 
@@ -239,10 +271,18 @@ async def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--embedder", default="bundled")
     parser.add_argument("--model")
+    parser.add_argument("--engine", action="store_true", help="ask the whole engine on the real store, too")
     options = parser.parse_args(arguments)
-    settings = load({"embedder": options.embedder, "embedding_model": options.model}).settings
-    async with open_embedder(settings) as embedder:
-        await report(options.data, embedder, lambda line: sys.stdout.write(line + "\n"))
+
+    def write(line: str) -> None:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        flags = {"embedder": options.embedder, "embedding_model": options.model, "data_dir": directory}
+        settings = load({**flags, "store_linger": 0}).settings
+        async with open_embedder(settings) as embedder, open_engine(settings) as engine:
+            await report(options.data, embedder, write, engine if options.engine else None)
 
 
 if __name__ == "__main__":
