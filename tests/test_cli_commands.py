@@ -150,6 +150,7 @@ def test_the_name_of_a_file_is_not_taken_for_a_text(zapomni: CommandLine, tmp_pa
         (("add", " "), "text cannot be empty or whitespace-only"),
         (("add", "x", "--file", "y"), "give a text or files, not both"),
         (("add", "x", "--metadata", "[1]"), '--metadata must be a JSON object, such as \'{"project": "garden"}\''),
+        (("add", "x", "--meta", f"deep={'[' * 500}{']' * 500}"), "metadata is nested more than 100 levels deep"),
         (("add", "x", "--meta", "nothing"), "--meta takes NAME=VALUE, not 'nothing'"),
         (("add", "x", "--timestamp", "soon"), "metadata.timestamp must be an ISO 8601 date or time, such as"),
         (("search", " "), "nothing to look for: the query is empty"),

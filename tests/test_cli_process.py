@@ -156,6 +156,15 @@ def test_a_terminal_is_asked_before_a_memory_goes(shell: Shell, typed: bytes, co
     assert shell.run("get", added).returncode == (3 if code == 0 else 0)
 
 
+def test_what_an_encoding_lacks_is_written_out(shell: Shell) -> None:
+    added = shell.add("Ключ у Нади")
+    done = shell.run("list", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u041a\u043b\u044e\u0447" in done.stdout
+    exact = shell.run("get", added, "--json", PYTHONIOENCODING="ascii")
+    assert json.loads(exact.stdout)["text"] == "Ключ у Нади"
+
+
 def test_a_reader_that_goes_away_ends_the_command_quietly(shell: Shell) -> None:
     for number in range(3):
         shell.add(f"{number} " + "a long memory " * 20_000)

@@ -6,6 +6,7 @@ the answer alone.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -52,6 +53,8 @@ class Console:
     @classmethod
     def of(cls, options: argparse.Namespace) -> Console:
         """Return the console that suits the flags and the streams of this process."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a terminal of another encoding still shows something
         pretty = _is_terminal(sys.stdout)
         return cls(
             json=getattr(options, "json", False),

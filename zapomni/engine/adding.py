@@ -16,6 +16,7 @@ from zapomni.engine.team import open_team
 from zapomni.errors import EmbeddingError, ValidationError
 from zapomni.log import get_logger
 from zapomni.models import MAX_TEXT_LENGTH, NewChunk, NewMemory
+from zapomni.store.values import check_json
 from zapomni.terms import title_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def new_memory(
         raise ValidationError("text cannot be empty or whitespace-only")
     if len(text) > MAX_TEXT_LENGTH:
         raise ValidationError(f"text exceeds maximum length of {MAX_TEXT_LENGTH:,} characters")
+    check_json(metadata)  # before anybody follows it down to its end
     known = recognise(metadata)
     return NewMemory(
         id=memory_id,
