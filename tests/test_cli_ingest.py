@@ -22,6 +22,7 @@ from zapomni.cli.ingest import PAGE
 from zapomni.cli.walk import Found, Skipped
 from zapomni.engine import open_engine
 from zapomni.models import MAX_TEXT_LENGTH
+from zapomni.transfer import Record, jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,6 +197,12 @@ def test_what_cannot_be_a_memory_is_told(content: bytes, reason: str, tmp_path: 
     path = tmp_path / "file"
     path.write_bytes(content)
     assert list(documents(Found(path, len(content), 0.0))) == [Skipped(path, reason)]
+
+
+def test_an_export_is_left_to_import(tmp_path: Path) -> None:
+    path = tmp_path / "memories.jsonl"
+    path.write_bytes(jsonl.HEADER + jsonl.encode(Record(text="one")))
+    assert list(documents(Found(path, 0, 0.0))) == [Skipped(path, "is an export, which 'zapomni import' takes in")]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

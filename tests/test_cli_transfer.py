@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import uuid
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -146,6 +146,20 @@ async def test_an_import_that_stopped_between_two_versions_goes_on(store_setting
         half = attrs.evolve(half, updated_at=record.history[1].created_at, version=2)
         assert await bring_in(engine, [half, record, record], here) == ["added", "updated", "unchanged"]
         assert lines(await exported(engine, here)) == lines([record])
+
+
+async def test_what_is_deleted_or_changed_during_an_export_is_left_out_or_whole(store_settings: Settings) -> None:
+    async with open_workspaces(store_settings, 1) as (engine, (here,)):
+        ids = [(await engine.add_memory(f"note {number}", workspace=here)).memory_id for number in range(20)]
+        records = engine.export_memories(workspace=here)
+        async with aclosing(records):
+            found = [await anext(records)]
+            await engine.delete_memory(ids[-1], workspace=here)
+            await engine.update_memory(ids[-2], text="changed", workspace=here)
+            await engine.add_memory("too late", workspace=here)
+            found += [record async for record in records]
+        assert [record.id for record in found] == ids[:-1]
+        assert (found[-1].text, found[-1].version, len(found[-1].history)) == ("changed", 2, 1)
 
 
 async def test_what_was_changed_or_deleted_here_stays_as_it_is(store_settings: Settings) -> None:

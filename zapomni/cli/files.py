@@ -29,6 +29,7 @@ MARK = "ingested"
 LONGEST_SOURCE = 512
 _MOST_BYTES = 4 * MAX_TEXT_LENGTH  # what is longer holds too many characters in any case
 _HEAD = 8192
+_OURS = b'"format":"zapomni.jsonl"'
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _LANGUAGES = {
     "bash": "sh bash",
@@ -123,6 +124,9 @@ def _lines(found: Found) -> Iterator[Document | Skipped]:
         number = 0
         while line := file.readline(_MOST_BYTES):
             number += 1
+            if number == 1 and _OURS in line:
+                yield Skipped(found.path, "is an export, which 'zapomni import' takes in")
+                return
             if not line.endswith(b"\n") and len(line) == _MOST_BYTES:
                 yield Skipped(
                     found.path, f"has a line that is too long, line {number}; the rest was not read", unread=True

@@ -21,6 +21,7 @@ from zapomni.transfer import Record, Version
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from zapomni.engine.adding import Writer
     from zapomni.models import Memory, MemoryResult, NewMemory
@@ -57,11 +58,11 @@ async def export(workspace: Workspace) -> AsyncGenerator[Record]:
 
     Ids are held for all of them, texts for a few at a time.
     """
-    order: list[tuple[int, str, int]] = []
+    order: list[tuple[datetime, str, int]] = []
     cursor: str | None = None
     while True:
         page = await workspace.list(limit=PAGE, cursor=cursor)
-        order += ((round(m.created_at.timestamp() * 1e6), m.id, m.length) for m in page.memories)
+        order += ((memory.created_at, memory.id, memory.length) for memory in page.memories)
         cursor = page.cursor
         if cursor is None:
             break
@@ -83,7 +84,7 @@ async def export(workspace: Workspace) -> AsyncGenerator[Record]:
                 yield records[memory_id]
 
 
-def _groups(order: Sequence[tuple[int, str, int]]) -> Iterator[list[str]]:
+def _groups(order: Sequence[tuple[datetime, str, int]]) -> Iterator[list[str]]:
     group: list[str] = []
     room = CHARACTERS
     for _, memory_id, length in order:
