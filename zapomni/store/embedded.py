@@ -116,7 +116,7 @@ class EmbeddedServer:
 
     def check_room(self) -> None:
         """Raise `DatabaseError` when the disk is full, which would end the server at its next write."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # a folder that cannot be looked at is explained when the server starts
             if shutil.disk_usage(self.directory).free < ROOM:
                 raise self._full()
 
