@@ -90,6 +90,9 @@ def run(options: argparse.Namespace) -> int:
                     await demo.show()
             except trio.TooSlowError:
                 raise ConfigError(f"the demo took more than {LIMIT:g} s; 'zapomni doctor' may know why") from None
+            finally:
+                with trio.move_on_after(GONE_SECONDS, shield=True):
+                    await demo.wait_until_gone()
         console.line(f"Nothing is left, and it took {time.monotonic() - demo.began:.1f} s in all.")
         console.line()
         console.line(f"{console.paint('zapomni install', 'bold')} adds it to your client.")
@@ -115,6 +118,7 @@ class Demo:
 
     async def show(self) -> None:
         """Go through all of it, from the start of the server to its end."""
+        import trio
         from mcp import Client, StdioServerParameters
         from mcp.client.stdio import stdio_client
         from mcp.shared.exceptions import MCPError
@@ -138,12 +142,19 @@ class Demo:
                     await self._find(client)
                     await self._cancel(client)
                     await self._kill(client)
+                    self._title("Closing the client")
+                    closing = time.monotonic()
             except* MCPError as errors:
                 said = (self.folder / "server.log").read_text(encoding="utf-8", errors="replace").strip()
                 raise ConfigError(
                     f"the server ended: {said.splitlines()[-1] if said else 'without a word'}"
                 ) from errors
-        await self._wait_until_gone()
+        with trio.move_on_after(GONE_SECONDS):
+            await self.wait_until_gone()
+            self._done(f"server and database ended within {self._seconds(closing)}")
+            return
+        self.kept = False
+        self._done("the database still runs")
 
     async def _remember(self, client: Client) -> None:
         languages = len({language for language, _ in MEMORIES})
@@ -205,24 +216,20 @@ class Demo:
                 self._done(f"answered again after {self._seconds(began)}")
         self._check(found == len(MEMORIES), f"{found} of {len(MEMORIES)} memories are there, word for word")
 
-    async def _wait_until_gone(self) -> None:
-        """The server has ended with its client; the database follows as soon as nobody needs it."""
+    async def wait_until_gone(self) -> None:
+        """Wait for the database, which follows its last client; the directory is not to be removed under it."""
         import trio
 
         from zapomni.store import reaper
 
-        self._title("Closing the client")
-        began = time.monotonic()
+        if not self.store.is_dir():
+            return
         lock = reaper.open_lock(self.store, reaper.SERVER)
         try:
-            with trio.move_on_after(GONE_SECONDS) as scope:
-                while not reaper.try_lock(lock, fcntl.LOCK_EX):  # noqa: ASYNC110  # no event tells of another process
-                    await trio.sleep(0.02)
+            while not reaper.try_lock(lock, fcntl.LOCK_EX):  # noqa: ASYNC110  # no event tells of another process
+                await trio.sleep(0.02)
         finally:
             os.close(lock)
-        gone = not scope.cancelled_caught
-        self.kept &= gone
-        self._done(f"server and database ended within {self._seconds(began)}" if gone else "the database still runs")
 
     def _title(self, text: str) -> None:
         print(self.console.paint(text, "bold"), end=" … ", flush=True)
