@@ -44,7 +44,9 @@ LOG_BYTES = 1 << 20
 ROOM = 16 << 20  # more than a write takes, but for a few; one that does not fit ends the server, and is not lost
 INHERITED_ENVIRONMENT = ("LD_", "DYLD_", "OMP_", "MALLOC_", "LANG", "LC_", "TZ", "PATH")  # no keys, no passwords
 UNUSABLE = ("falkordb.so failed to load", "error while loading shared libraries", "not found (required by")
-BROKEN = ("Fatal error", "FATAL CONFIG", "Bad file format", "Can't ")
+DAMAGED = ("Bad file format", "Wrong signature", "RDB CRC error", "Internal error in RDB", "Unrecoverable error")
+TORN = "Truncating the AOF"
+BROKEN = ("Fatal error", "FATAL CONFIG", "Can't ")
 PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # the machine is busy; the program is not at fault
 
 log = get_logger("store")
@@ -179,6 +181,7 @@ class EmbeddedServer:
             if path is not None and await _answers(path):
                 if launches:
                     log.info("store started", directory=str(self.directory))
+                    self._report_repair(written)
                 return path
             with self._locked(reaper.SERVER) as lock:
                 if lock is not None:
@@ -241,12 +244,28 @@ class EmbeddedServer:
             os.close(output)
         return written
 
-    def _explain(self, written: int, *, final: bool) -> None:
-        """Raise for a server that ended before it was ready, unless it may only have been killed."""
+    def _lines_since(self, written: int) -> list[str]:
         with self.log_file.open("rb") as file:
             file.seek(written)
-            lines = file.read().decode("utf-8", "replace").splitlines()
+            return file.read().decode("utf-8", "replace").splitlines()
+
+    def _report_repair(self, written: int) -> None:
+        """Tell of a file whose end was torn, and which the server has cut off where the last whole write ends."""
+        for line in self._lines_since(written):
+            if TORN in line:
+                log.warning("store repaired", directory=str(self.directory), detail=line.partition(" # ")[2])
+
+    def _explain(self, written: int, *, final: bool) -> None:
+        """Raise for a server that ended before it was ready, unless it may only have been killed."""
+        lines = self._lines_since(written)
         for line in lines:
+            if any(sign in line for sign in DAMAGED):
+                said = line.partition(" # ")[2][:150]
+                raise DatabaseError(
+                    f"the data file in {self.directory} is damaged, and nothing was changed: {said}. Restore a backup "
+                    "into an empty directory with 'zapomni restore', or keep what stands before the "
+                    "damage with 'zapomni doctor --salvage', which copies the files first"
+                )
             if any(sign in line for sign in UNUSABLE):
                 raise ConfigError(
                     f"the embedded database cannot run here: {line}. It needs glibc 2.38 or newer, libgomp1 and "

@@ -1,0 +1,107 @@
+"""A damaged data file: a torn end is mended and told, damage in the middle is refused and told, never passed over."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests.fakes import captured_log
+from zapomni.config import Settings
+from zapomni.engine import open_engine
+from zapomni.errors import ConfigError, DatabaseError
+from zapomni.store.salvage import salvage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+COUNT = 40
+
+
+async def filled(data: Path) -> Path:
+    """Store some memories, kill the server, and return the file that the writes are in."""
+    async with open_engine(Settings(data_dir=data, store_linger=0)) as engine:
+        for number in range(COUNT):
+            await engine.add_memory(f"w{number} is memory number {number}")
+        (server,) = [process for process in psutil.process_iter() if is_server(process, data)]
+        server.kill()
+    psutil.wait_procs([server], timeout=10)
+    while any(is_server(process, data) for process in psutil.process_iter()):
+        time.sleep(0.02)  # noqa: ASYNC251  # nothing else runs
+    (file,) = (data / "store" / "appendonlydir").glob("*.incr.aof")
+    return file
+
+
+def is_server(process: psutil.Process, data: Path) -> bool:
+    try:
+        return process.cwd() == str(data / "store") and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+async def numbers_in(data: Path) -> set[int]:
+    async with open_engine(Settings(data_dir=data, store_linger=0)) as engine:
+        page = await engine.list_memories(limit=COUNT)
+        texts = [(await engine.get_memory(memory.id)).text for memory in page.memories]
+        for number, text in ((int(text.split()[-1]), text) for text in texts):
+            assert text == f"w{number} is memory number {number}"
+            assert (await engine.search_memory(f"w{number}", limit=1)).hits[0].text == text
+        return {int(text.split()[-1]) for text in texts}
+
+
+@pytest.mark.parametrize("cut", [1, 37, 900])
+async def test_a_torn_end_is_mended_and_told(tmp_path: Path, cut: int) -> None:
+    file = await filled(tmp_path)
+    os.truncate(file, file.stat().st_size - cut)
+    with captured_log("warning") as log:
+        found = await numbers_in(tmp_path)
+    assert found == set(range(len(found))), "what is left is a beginning, without a gap"
+    assert len(found) >= COUNT - 1
+    assert "store repaired" in log.text
+
+
+def noise(data: bytearray) -> None:
+    middle = len(data) // 2
+    data[middle : middle + 64] = bytes(byte ^ 0x5A for byte in data[middle : middle + 64])
+
+
+def hole(data: bytearray) -> None:
+    middle = len(data) // 2
+    data[middle : middle + 4096] = bytes(4096)
+
+
+@pytest.mark.parametrize("damage", [noise, hole])
+async def test_damage_in_the_middle_is_refused_and_there_is_a_way_out(
+    tmp_path: Path, damage: Callable[[bytearray], None]
+) -> None:
+    file = await filled(tmp_path)
+    data = bytearray(file.read_bytes())
+    damage(data)
+    file.write_bytes(data)
+    for _ in range(2):
+        async with open_engine(Settings(data_dir=tmp_path, store_linger=0)) as engine:
+            with pytest.raises(DatabaseError, match=r"damaged, and nothing was changed.*doctor --salvage"):
+                await engine.get_stats()
+    assert file.read_bytes() == data
+    saved = await salvage(Settings(data_dir=tmp_path))
+    assert (saved.copy / file.name).read_bytes() == data
+    assert 0 < saved.lost_bytes < len(data)
+    found = await numbers_in(tmp_path)
+    assert found == set(range(len(found)))
+    assert 0 < len(found) < COUNT
+
+
+async def test_a_store_at_work_is_not_salvaged(tmp_path: Path) -> None:
+    async with open_engine(Settings(data_dir=tmp_path, store_linger=0)) as engine:
+        await engine.add_memory("at work")
+        with pytest.raises(ConfigError, match="is running"):
+            await salvage(Settings(data_dir=tmp_path))
+
+
+async def test_there_must_be_something_to_salvage(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no store"):
+        await salvage(Settings(data_dir=tmp_path))
