@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zapomni.cli import EXIT_FAILED, EXIT_OK
 from zapomni.cli.options import add_command
 from zapomni.cli.session import add_data_flags, run_with_engine
+from zapomni.cli.settings import file_of
 from zapomni.cli.text import columns, counted
-from zapomni.config import CONFIG_VARIABLE, ENV_PREFIX, config_file
+from zapomni.config import ENV_PREFIX
 from zapomni.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from zapomni.cli.output import Console
     from zapomni.clients.change import Change
@@ -131,7 +132,7 @@ def run_use(options: argparse.Namespace) -> int:
 
     async def work(engine: MemoryEngine, console: Console) -> int:
         info = await engine.use_workspace(options.name)
-        path = options.config or Path(os.environ.get(CONFIG_VARIABLE) or config_file())
+        path = file_of(options)
         choice(path, info.name).apply()
         if console.json:
             console.data({"name": info.name, "file": str(path)})
