@@ -598,3 +598,10 @@ async def test_a_long_log_is_set_aside_at_the_next_start(tmp_path: Path) -> None
     assert (store / "server.log").stat().st_size < embedded.LOG_BYTES
     assert (store / "server.log.1").stat().st_size > embedded.LOG_BYTES
     await wait_until_gone(tmp_path, SOON)
+
+
+async def test_the_server_keeps_no_record_of_its_queries(connection: Connection) -> None:
+    """FalkorDB would keep the texts of the last thousand in a stream that no deletion reaches."""
+    if not connection.embedded:
+        pytest.skip("how a server elsewhere is started is for others to say")
+    assert (await connection.read("GRAPH.CONFIG", "GET", "CMD_INFO"))[1] == 0

@@ -114,3 +114,9 @@ async def test_another_new_model_starts_afresh(workspace: Workspace) -> None:
     await fill(workspace, other)
     assert await workspace.finish_reembedding(other)
     assert await nearest(workspace, "text", other) == "text"
+
+
+async def test_there_is_nothing_to_make_anew_where_nothing_was_made(workspace: Workspace) -> None:
+    model = EmbeddingModel("some model", 3)
+    assert await workspace.begin_reembedding(model) == 0
+    assert await workspace.finish_reembedding(model)

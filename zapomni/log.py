@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
 import structlog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
 
     from structlog.typing import FilteringBoundLogger, Processor
@@ -41,15 +43,31 @@ class _Forgiving(io.StringIO):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with contextlib.suppress(OSError, ValueError):
-            if stream := self._stream or sys.stderr:
-                stream.write(text)
+        self._try(lambda stream: stream.write(text))
         return len(text)
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            if stream := self._stream or sys.stderr:
-                stream.flush()
+        self._try(lambda stream: stream.flush())
+
+    def _try(self, act: Callable[[TextIO], object]) -> None:
+        stream = self._stream or sys.stderr
+        if stream is None:
+            return
+        try:
+            act(stream)
+        except BrokenPipeError:
+            _lead_nowhere(stream)
+        except (OSError, ValueError):
+            pass
+
+
+def _lead_nowhere(stream: TextIO) -> None:
+    """Give a stream that nobody reads a new end, so that what is left in it cannot fail again at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        stream.flush()
 
 
 class _Standard(logging.Handler):

@@ -38,7 +38,7 @@ async def filled(data: Path) -> Path:
 
 def is_server(process: psutil.Process, data: Path) -> bool:
     try:
-        return process.cwd() == str(data / "store") and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.cwd() == str(data / "store") and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 

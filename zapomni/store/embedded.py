@@ -46,6 +46,7 @@ INHERITED_ENVIRONMENT = ("LD_", "DYLD_", "OMP_", "MALLOC_", "LANG", "LC_", "TZ",
 UNUSABLE = ("falkordb.so failed to load", "error while loading shared libraries", "not found (required by")
 DAMAGED = ("Bad file format", "Wrong signature", "RDB CRC error", "Internal error in RDB", "Unrecoverable error")
 TORN = "Truncating the AOF"
+CRASHED = "crashed by signal"
 BROKEN = ("Fatal error", "FATAL CONFIG", "Can't ")
 PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # the machine is busy; the program is not at fault
 
@@ -219,7 +220,10 @@ class EmbeddedServer:
             "aof-use-rdb-preamble": "yes",
             "aof-load-truncated": "yes",
         }
-        module = [str(binaries.module), "DELAY_INDEXING", "yes", "TIMEOUT_DEFAULT", limit, "TIMEOUT_MAX", limit]
+        module = [
+            *(str(binaries.module), "DELAY_INDEXING", "yes", "TIMEOUT_DEFAULT", limit, "TIMEOUT_MAX", limit),
+            *("CMD_INFO", "no"),  # else the last thousand queries, texts and all, are kept in a stream beside the graph
+        ]
         arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
         output = os.open(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -271,6 +275,8 @@ class EmbeddedServer:
                     f"the embedded database cannot run here: {line}. It needs glibc 2.38 or newer, libgomp1 and "
                     "libssl3; where these cannot be had, set falkordb_url to a server elsewhere"
                 )
+            if CRASHED in line:
+                raise DatabaseError(f"the store crashed while it started; please report this, with {self.log_file}")
         self.explain_end()
         if final or any(sign in line for line in lines for sign in BROKEN):
             last = lines[-1] if lines else "it left no word"

@@ -137,6 +137,8 @@ async def _swap(space: Space, model: EmbeddingModel) -> bool:
         nonlocal done
         about = space.watched_about(reader)
         done = about.model == model
+        if about.model is None:  # nothing was ever embedded, so there is nothing to swap once nothing is lacking
+            done = not reader("ZCARD", keys.pending(about.generation))
         if done or about.next_model != model or about.generation + 1 != following:
             return []
         if reader("ZCARD", keys.pending(following)) or not reader("HEXISTS", keys.about, "next_listed"):
