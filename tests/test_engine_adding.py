@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.engines import FakeEmbedder, by_words, found, open_engine_with
 from tests.fakes import AT_ANY_SPEED
-from zapomni.engine.passages import BATCH
+from zapomni.engine.passages import BATCH, WHOLE
 from zapomni.engine.upkeep import purge
 from zapomni.errors import EmbeddingError, NotFoundError, ValidationError
 from zapomni.models import MAX_TEXT_LENGTH
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
 
 SENTENCE = "The quick brown fox number {} jumps over the lazy dog, and nobody knows exactly why it should do so. "
-LARGE = "".join(SENTENCE.format(number) for number in range(7 * 4 * BATCH))
+LARGE = "".join(SENTENCE.format(number) for number in range(7 * 4 * WHOLE))
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -96,7 +96,7 @@ async def test_a_large_text_again_is_found_out_before_it_is_embedded(
 ) -> None:
     first = await simple_engine.add_memory(LARGE)
     done = embedder.embedded
-    assert done == first.chunks_created > BATCH
+    assert done == first.chunks_created > WHOLE
     assert (await simple_engine.add_memory(LARGE)).duplicate
     assert embedder.embedded == done
 

@@ -11,7 +11,7 @@ import trio
 
 from zapomni.engine.context import refresh
 from zapomni.engine.metadata import recognise
-from zapomni.engine.passages import BATCH, Setting, batches, cut, model_of, prepare
+from zapomni.engine.passages import WHOLE, Setting, batches, cut, model_of, prepare
 from zapomni.engine.team import open_team
 from zapomni.errors import EmbeddingError, ValidationError
 from zapomni.log import get_logger
@@ -98,7 +98,7 @@ class Writer:
         embedder: Embedder | None,
         progress: Progress | None,
     ) -> MemoryResult:
-        if len(chunks) <= BATCH:
+        if len(chunks) <= WHOLE:
             ready = await self._prepare(chunks, setting.before, setting, embedder)
             receipt = await self.workspace.add(memory, ready)
             self._tell_what_lacks(ready)

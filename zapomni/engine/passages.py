@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from zapomni.embed import Embedder
     from zapomni.models import Chunk
 
-BATCH = 50  # passages that are made and written together; others wait for one batch at the most
+WHOLE = 50
+"""Passages of a memory that is written at once; a larger one is written in batches."""
+BATCH = 32
+"""Passages that are made and written together: every question to the store waits for one batch at the most."""
 SHORT = 2000  # characters that are cut on the loop's own thread: a hop to another costs more
 
 log = get_logger("engine")
