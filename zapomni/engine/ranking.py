@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from zapomni.engine.team import open_team
+from zapomni.errors import ConfigError
 from zapomni.fusion import Candidate, fuse
 from zapomni.terms.question import hints, most_hint
 
@@ -116,7 +117,10 @@ async def _read(workspace: Workspace, question: Question, field: Field, part: Se
         return await workspace.passages(part)
 
     async def compare() -> None:
-        scores = await workspace.similarities(vector, model, unseen)
+        try:
+            scores = await workspace.similarities(vector, model, unseen)
+        except ConfigError:  # somebody has just swapped the vectors for another model's
+            return
         field.cosines.update(zip(scores.numbers.tolist(), scores.values.tolist(), strict=True))
 
     async with open_team() as team:

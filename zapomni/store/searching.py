@@ -108,10 +108,12 @@ async def search_vectors(
     if about.model is None:
         return NOTHING
     generation = space.generations[model] = about.set_for(model)
+    asked = count
     if guess == generation:
         scores = _scores(groups.pop(), ~unpack(hidden, 0), others=True)
         if len(scores.numbers) == count:
             return scores
+        asked *= 4  # some of the nearest may not be seen, such as a large memory that is being written
     allowed: NDArray[np.bool_] | None = None
     wanted = 0
     if filters:
@@ -123,7 +125,8 @@ async def search_vectors(
             return Scores(scores.numbers[:count], scores.values[:count])
     flags = ~unpack(hidden, 0) if allowed is None else allowed
     total = int(await space.read("VCARD", space.keys.vectors(generation)))
-    asked = count if not wanted else count * max(total // wanted, 1) * 2
+    if wanted:
+        asked = count * max(total // wanted, 1) * 2
     exact = False
     while True:
         asked = min(asked, max(total, 1))
