@@ -12,6 +12,7 @@ import attrs
 import pytest
 import trio
 
+from tests.servers import wait_until_gone
 from zapomni.cli.checkup import CHECKS, Finding, examine
 from zapomni.store.store import open_store
 
@@ -154,3 +155,28 @@ def test_a_repair_leaves_everything_to_be_found(tmp_path: Path) -> None:
         [*command, "search", "spare key"], check=True, timeout=60, env=environ, capture_output=True, text=True
     )
     assert found.stdout.endswith("The spare key is with Nadia\n")
+
+
+def test_a_damaged_data_file_is_named_and_salvaged(tmp_path: Path) -> None:
+    """The way that the error message shows is walked to its end."""
+    data = tmp_path / "data"
+    environment = {**os.environ, "ZAPOMNI_DATA_DIR": str(data), "ZAPOMNI_STORE_LINGER": "0"}
+
+    def zapomni(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "zapomni", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+    for number in range(5):
+        assert zapomni("add", f"memory number {number}").returncode == 0
+    trio.run(wait_until_gone, data, 20)
+    (file,) = (data / "store" / "appendonlydir").glob("*.incr.aof")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 4096] = bytes(4096)
+    file.write_bytes(content)
+    failed = zapomni("list")
+    assert failed.returncode == 1
+    assert "zapomni doctor --salvage" in failed.stderr
+    mended = zapomni("doctor", "--salvage")
+    assert mended.returncode == 0, mended.stdout + mended.stderr
+    assert "behind the damage were cut off" in mended.stderr
+    assert 0 < len(zapomni("list").stdout.splitlines()) < 5

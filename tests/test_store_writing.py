@@ -314,3 +314,12 @@ async def test_memories_of_one_source_stand_in_a_row(workspace: Workspace) -> No
     await workspace.update(memory_of("moved", id=ids[3], source="elsewhere"), chunks_of("moved"))
     assert await latest_of(workspace, "elsewhere") == "moved"
     assert await latest_of(workspace, "talk") == "memory 1"
+
+
+async def test_a_text_that_was_altered_behind_our_back_is_not_passed_off_as_ours(workspace: Workspace) -> None:
+    memory = memory_of("the truth, and nothing else")
+    await workspace.add(memory, chunks_of(memory.text))
+    space = workspace._space
+    await space.connection.write(*space.statement("MATCH (c:Chunk) SET c.text = 'the truth, and something else'"))
+    with pytest.raises(DatabaseError, match="is damaged"):
+        await workspace.get(memory.id)

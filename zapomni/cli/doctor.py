@@ -8,7 +8,7 @@ from zapomni.cli import EXIT_FAILED, EXIT_OK
 from zapomni.cli.options import add_command
 from zapomni.cli.session import add_data_flags
 from zapomni.cli.session import run as run_session
-from zapomni.cli.text import printable
+from zapomni.cli.text import printable, size
 
 if TYPE_CHECKING:
     import argparse
@@ -31,27 +31,38 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             "add, find and delete a memory in a workspace that is removed again. Every line says ok or what to do. The "
             "exit code is 1 when a check failed."
         ),
-        examples=("zapomni doctor", "zapomni doctor --repair", "zapomni doctor --json"),
+        examples=("zapomni doctor", "zapomni doctor --repair", "zapomni doctor --salvage", "zapomni doctor --json"),
     )
     parser.add_argument(
         "--repair",
         action="store_true",
         help="first make vectors and search words of all workspaces anew from the texts",
     )
+    parser.add_argument(
+        "--salvage",
+        action="store_true",
+        help="first cut a damaged data file off at the damage, after copying it",
+    )
     add_data_flags(parser, workspace=False, more=("falkordb_url", "embedder"))
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Repair where that is asked for, then check."""
-    return run_session(options, lambda settings, console: _examine(settings, console, repair=options.repair))
+    """Mend what is asked for, then check."""
+
+    async def work(settings: Settings, console: Console) -> int:
+        if options.salvage:
+            await _salvage(settings, console)
+        if options.repair:
+            await _repair(settings, console)
+        return await _examine(settings, console)
+
+    return run_session(options, work)
 
 
-async def _examine(settings: Settings, console: Console, *, repair: bool) -> int:
+async def _examine(settings: Settings, console: Console) -> int:
     from zapomni.cli.checkup import examine
 
-    if repair:
-        await _repair(settings, console)
     findings: list[Finding] = []
 
     def report(finding: Finding) -> None:
@@ -63,6 +74,13 @@ async def _examine(settings: Settings, console: Console, *, repair: bool) -> int
     if console.json:
         console.data({"healthy": healthy, "checks": findings})
     return EXIT_OK if healthy else EXIT_FAILED
+
+
+async def _salvage(settings: Settings, console: Console) -> None:
+    from zapomni.store.salvage import salvage
+
+    saved = await salvage(settings)
+    console.note(f"{size(saved.lost_bytes)} behind the damage were cut off; the files as they were are in {saved.copy}")
 
 
 async def _repair(settings: Settings, console: Console) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from zapomni.errors import NotFoundError, ValidationError
+from zapomni.errors import DatabaseError, NotFoundError, ValidationError
 from zapomni.models import Filters, Memory, MemoryPage, MemorySummary, Passage, preview_of
 from zapomni.store import facets
-from zapomni.store.cards import Card
+from zapomni.store.cards import Card, content_hash
 from zapomni.store.cypher import decode, decode_text
 from zapomni.store.postings import unpack
 from zapomni.store.values import moment, storable
@@ -129,7 +129,10 @@ async def get(space: Space, memory_id: str, *, trashed: bool = False) -> Memory:
     rows = await space.ask(BY_FIRST, first=card.first)
     if not rows:
         raise NotFoundError(f"there is no memory {memory_id}")
-    return await _whole(space, Node.read(rows[0]))
+    memory = await _whole(space, Node.read(rows[0]))
+    if content_hash(memory.text) != card.hash:
+        raise DatabaseError(f"the text of memory {memory_id} is damaged: it is not what was stored")
+    return memory
 
 
 async def find_card(space: Space, memory_id: str) -> Card | None:
