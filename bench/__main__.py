@@ -8,6 +8,7 @@ import sys
 COMMANDS = {
     "startup": "spawn to the first answers, against a bare SDK server",
     "calls": "what one call costs, against the SDK's own transport",
+    "picture": "draw the README's picture from a real run of the demo",
 }
 
 
