@@ -1,13 +1,16 @@
-"""``python -m bench COMMAND``: each benchmark prints one table and leaves JSON and a plot in bench/out."""
+"""``python -m bench COMMAND``: each benchmark prints one table, and compares alternatives in one run."""
 
 from __future__ import annotations
 
-import importlib
+import runpy
 import sys
 
 COMMANDS = {
     "startup": "spawn to the first answers, against a bare SDK server",
     "calls": "what one call costs, against the SDK's own transport",
+    "store": "writing, searching and cold starts of the store alone",
+    "engine": "adding and searching through the engine, and what it adds to the store's own time",
+    "quality": "how good the answers are, against plain BM25 and vectors alone",
     "picture": "draw the README's picture from a real run of the demo",
 }
 
@@ -18,7 +21,9 @@ def main() -> int:
         for name, meaning in COMMANDS.items():
             print(f"  {name:10} {meaning}")
         return 2
-    importlib.import_module(f"bench.{sys.argv[1]}").main(sys.argv[2:])
+    command = sys.argv.pop(1)
+    sys.argv[0] = f"python -m bench {command}"
+    runpy.run_module(f"bench.{command}", run_name="__main__")
     return 0
 
 

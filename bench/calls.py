@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -66,3 +67,7 @@ def _measure(peer: peers.Peer, calls: int) -> dict[str, float]:
                 sent += 1
         figures[f"calls/s of {in_flight}"] = calls / (time.perf_counter() - started)
     return figures
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -53,3 +54,7 @@ def _start(command: list[str]) -> dict[str, float]:
         "CPU ms": processor * 1000,
         "RSS MB": resident / 1e6,
     }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
