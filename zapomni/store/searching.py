@@ -108,25 +108,20 @@ async def search_vectors(
     if about.model is None:
         return NOTHING
     generation = space.generations[model] = about.set_for(model)
-    asked = count
     if guess == generation:
         scores = _scores(groups.pop(), ~unpack(hidden, 0), others=True)
         if len(scores.numbers) == count:
             return scores
-        asked *= 4  # some of the nearest may not be seen, such as a large memory that is being written
-    allowed: NDArray[np.bool_] | None = None
-    wanted = 0
-    if filters:
-        allowed = facets.chunks(facets.select(groups, filters))
-        allowed &= ~unpack(hidden, len(allowed))[: len(allowed)]
-        wanted = int(np.count_nonzero(allowed))
-        if wanted <= FEW:
-            scores = await similarities(space, vector, model, np.flatnonzero(allowed))
-            return Scores(scores.numbers[:count], scores.values[:count])
-    flags = ~unpack(hidden, 0) if allowed is None else allowed
+    if not filters:  # some of the nearest are not to be seen; a large memory that is being written may be most of all
+        groups = [[await space.read("GET", space.keys.entry(facets.EVERY))]]
+    allowed = facets.chunks(facets.select(groups, filters))
+    allowed &= ~unpack(hidden, len(allowed))[: len(allowed)]
+    wanted = int(np.count_nonzero(allowed))
+    if wanted <= FEW:
+        scores = await similarities(space, vector, model, np.flatnonzero(allowed))
+        return Scores(scores.numbers[:count], scores.values[:count])
     total = int(await space.read("VCARD", space.keys.vectors(generation)))
-    if wanted:
-        asked = count * max(total // wanted, 1) * 2
+    asked = count * max(total // wanted, 1) * 2
     exact = False
     while True:
         asked = min(asked, max(total, 1))
@@ -134,7 +129,7 @@ async def search_vectors(
         reply, about_reply = await space.read_all([command, ("HGETALL", space.keys.about)])
         if generation not in About.parse(about_reply, space.name).sets:  # the sets were swapped meanwhile
             return await search_vectors(space, vector, model, count=count, filters=filters)
-        scores, found = _scores(reply, flags, others=allowed is None), len(reply) // 2
+        scores, found = _scores(reply, allowed, others=False), len(reply) // 2
         if len(scores.numbers) >= count or found >= total or exact:
             return Scores(scores.numbers[:count], scores.values[:count])
         exact = found < asked  # the set's graph leads to no more, so all have to be looked at
