@@ -1,16 +1,23 @@
-"""``python -m bench COMMAND``: each benchmark prints one table, and compares alternatives in one run."""
+"""``python -m bench COMMAND``: each benchmark prints one table, and compares alternatives in one run.
+
+The same figures are left in ``bench/out`` as JSON and as a plot.
+"""
 
 from __future__ import annotations
 
 import runpy
 import sys
 
+from zapomni.log import configure
+
 COMMANDS = {
-    "startup": "spawn to the first answers, against a bare SDK server",
+    "startup": "spawn to the first answers and the first search, against a bare SDK server",
     "calls": "what one call costs, against the SDK's own transport",
+    "memory": "adding and searching through server processes, and how each grows with the size",
+    "compare": "the same work for other memory servers, as far as they are installed",
     "store": "writing, searching and cold starts of the store alone",
     "engine": "adding and searching through the engine, and what it adds to the store's own time",
-    "quality": "how good the answers are, against plain BM25 and vectors alone",
+    "quality": "how good the answers are, against grep, plain BM25 and vectors alone",
     "picture": "draw the README's picture from a real run of the demo",
 }
 
@@ -21,6 +28,7 @@ def main() -> int:
         for name, meaning in COMMANDS.items():
             print(f"  {name:10} {meaning}")
         return 2
+    configure("warning")  # on stderr: stdout is the table's
     command = sys.argv.pop(1)
     sys.argv[0] = f"python -m bench {command}"
     runpy.run_module(f"bench.{command}", run_name="__main__")

@@ -1,22 +1,23 @@
-"""How quick the engine is, as one table: ``python -m bench.engine [passages ...] [--large CHARACTERS]``.
+"""How quick the engine is without the protocol around it, and what it adds to the store's own time.
 
-Texts are made of invented words with a natural distribution. Everything is durable when it counts. What the engine
-adds to a search is measured in the same run: the store is asked the same two questions by itself.
+Everything is durable when it counts. What the engine adds to a search is measured in the same run: the store is asked
+the same two questions by itself.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import sys
 import tempfile
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import trio
 
+from bench import report
+from bench.report import Rows, Times
+from bench.texts import TENTH, fill, query, text_of
 from zapomni.config import Settings
 from zapomni.embed import open_embedder
 from zapomni.engine import MemoryEngine, open_engine
@@ -25,81 +26,31 @@ from zapomni.store.store import open_store
 from zapomni.terms import K1, B, query_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from zapomni.embed import Embedder
     from zapomni.store.workspace import Workspace
 
-VOCABULARY = 30_000
-PER_MEMORY = 40_000  # characters of the memories that fill a workspace; about fifty passages
 ROUNDS = 60
-RNG = np.random.default_rng(7)
 
 
-def _word(number: int) -> str:
-    syllables = ("ka", "ro", "mi", "sel", "dan", "pu", "tor", "ve", "lin", "gu", "sha", "ber", "no", "fi", "zam", "ho")
-    return syllables[number % 16] + syllables[number // 16 % 16] + (_word(number // 256 - 1) if number >= 256 else "")
-
-
-WORDS = [_word(number) for number in range(VOCABULARY)]
-
-
-def text_of(characters: int) -> str:
-    """Return sentences and paragraphs of about so many characters."""
-    ranks = np.minimum(RNG.zipf(1.25, size=characters // 5), VOCABULARY) - 1
-    words = [WORDS[rank] for rank in ranks.tolist()]
-    sentences = [" ".join(words[start : start + 14]).capitalize() + "." for start in range(0, len(words), 14)]
-    paragraphs = [" ".join(sentences[start : start + 6]) for start in range(0, len(sentences), 6)]
-    return "\n\n".join(paragraphs)[:characters]
-
-
-def query() -> str:
-    return " ".join(WORDS[rank] for rank in np.minimum(RNG.zipf(1.25, size=6) + 20, VOCABULARY - 1).tolist())
-
-
-class Times(list[float]):
-    """Durations in seconds."""
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        begin = time.perf_counter()
-        yield
-        self.append(time.perf_counter() - begin)
-
-    def at(self, share: float) -> float:
-        return sorted(self)[min(int(len(self) * share), len(self) - 1)] * 1000
-
-    def __str__(self) -> str:
-        return f"{self.at(0.5):.1f} / {self.at(0.95):.1f} ms"
-
-
-def row(name: str, value: object) -> None:
-    print(f"| {name:<58} | {value!s:>24} |", flush=True)
-
-
-async def fill(engine: MemoryEngine, passages: int) -> None:
-    number = 0
-    while (await engine.get_stats()).total_chunks < passages:
-        number += 1
-        metadata = {"tags": ["all", f"tenth{number % 10}"], "source": f"source{number % 50}"}
-        await engine.add_memory(text_of(PER_MEMORY), metadata)
-
-
-async def measure_adds(engine: MemoryEngine) -> None:
+async def measure_adds(rows: Rows, passages: int, engine: MemoryEngine) -> None:
     times, replacing = Times(), Times()
     for number in range(ROUNDS):
         with times.one():
             await engine.add_memory(text_of(1000), {"source": f"source{number % 50}", "tags": ["small"]})
-    row("add 1 KB, durable, p50 / p95", times)
+    rows.note("add 1 KB, durable", passages=passages, **times.figures())
     for _ in range(ROUNDS // 2):
         with replacing.one():
             await engine.add_memory(text_of(1000), key="same")
-    row("replace 1 KB by its key, p50 / p95", replacing)
+    rows.note("replace 1 KB by its key", passages=passages, **replacing.figures())
 
 
-async def measure_searches(engine: MemoryEngine, space: Workspace, embedder: Embedder) -> None:
+async def measure_searches(
+    rows: Rows, passages: int, engine: MemoryEngine, space: Workspace, embedder: Embedder
+) -> None:
     model = EmbeddingModel(embedder.name, embedder.dimension)
-    for name, filters in (("", Filters()), (", a filter that leaves 10 %", Filters(tags=("tenth3",)))):
+    for name, filters in (("", Filters()), (", a filter that leaves 10 %", Filters(tags=(TENTH,)))):
         whole, alone, embedding = Times(), Times(), Times()
         for _ in range(ROUNDS):
             text = query()
@@ -113,17 +64,16 @@ async def measure_searches(engine: MemoryEngine, space: Workspace, embedder: Emb
             with whole.one():
                 await engine.search_memory(text, filters=filters)
         if not name:
-            row("embed a query, p50 / p95", embedding)
-        row(f"search{name}, p50 / p95", whole)
-        row("  the store's own part, asked alone, p50 / p95", alone)
-        row("  what the engine adds, p50", f"{whole.at(0.5) - alone.at(0.5):.1f} ms")
+            rows.note("embed a query", passages=passages, **embedding.figures())
+        rows.note(f"search{name}", passages=passages, **whole.figures())
+        rows.note(f"the store's part of a search{name}", passages=passages, **alone.figures())
 
 
 async def _words(space: Workspace, terms: dict[str, float], filters: Filters) -> None:
     await space.search_words(terms, count=200, filters=filters, k1=K1, b=B)
 
 
-async def measure_large(engine: MemoryEngine, characters: int) -> None:
+async def measure_large(rows: Rows, engine: MemoryEngine, characters: int) -> None:
     """Add one large text, and call other operations all the time meanwhile."""
     text = text_of(characters)
     gaps, last = Times(), time.perf_counter()
@@ -132,7 +82,7 @@ async def measure_large(engine: MemoryEngine, characters: int) -> None:
     async def progress(done: float, total: float | None, message: str | None) -> None:
         nonlocal last
         now = time.perf_counter()
-        gaps.append(now - last)
+        gaps.append((now - last) * 1000)
         last = now
 
     async def call(times: Times, ask: Callable[[], Awaitable[object]]) -> None:
@@ -149,34 +99,43 @@ async def measure_large(engine: MemoryEngine, characters: int) -> None:
         receipt = await engine.add_memory(text, progress=progress)
         whole = time.perf_counter() - begin
         nursery.cancel_scope.cancel()
-    row(f"add {characters:,} characters, {receipt.chunks_created:,} passages", f"{whole:.1f} s")
-    row("  longest time without a report of progress", f"{gaps.at(1):.0f} ms")
+    held = (await engine.get_stats()).total_chunks
+    what = f"add {characters:,} characters, {receipt.chunks_created:,} passages"
+    rows.note(what, passages=held, **{"p50 ms": whole * 1000})
+    rows.note("  longest time without a report of progress", passages=held, **{"longest ms": max(gaps)})
     for name, times in answers.items():
-        row(f"  {name} meanwhile, p50 / p95", times)
-        row(f"  {name} meanwhile, longest", f"{times.at(1):.0f} ms")
+        rows.note(f"  {name} meanwhile", passages=held, **times.figures(), **{"longest ms": max(times)})
 
 
-async def main(sizes: Sequence[int], large: int) -> None:
+async def measure(rows: Rows, sizes: Sequence[int], large: int) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         settings = Settings(data_dir=Path(directory), store_linger=0.0)
-        print(f"| {'engine':<58} | {'':>24} |\n|{'-' * 60}|{'-' * 26}|")
         async with open_engine(settings) as engine, open_store(settings) as store, open_embedder(settings) as embedder:
             with (started := Times()).one():
                 await engine.ready()
-            row("ready: the store started, the model loaded", f"{started.at(0):.0f} ms")
+            rows.note("ready: the store started, the model loaded", passages=0, **{"p50 ms": started[0]})
             await embedder.ready()
             for size in sizes:
                 await fill(engine, size)
-                row(f"{size:,} passages", "")
-                await measure_adds(engine)
-                await measure_searches(engine, store.workspace("default"), embedder)
+                await measure_adds(rows, size, engine)
+                await measure_searches(rows, size, engine, store.workspace("default"), embedder)
             if large:
-                await measure_large(engine, large)
+                await measure_large(rows, engine, large)
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench engine", description=__doc__)
+    parser.add_argument("passages", type=int, nargs="*", default=[1_000, 10_000], help="sizes to measure at")
+    parser.add_argument("--large", type=int, default=10_000_000, help="characters of one large text; 0 leaves it out")
+    options = parser.parse_args(arguments)
+    rows = Rows()
+    trio.run(measure, rows, options.passages, min(options.large, 10_000_000))
+    report.show("The engine by itself", rows)
+    report.save("engine", rows)
+    largest = max(options.passages)
+    bars = {row["what"]: row["p50 ms"] for row in rows if row["passages"] == largest and "p50 ms" in row}
+    report.plot_bars("engine", f"The engine at {largest:,} passages, p50", bars, "ms")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Measure how quick the engine is.")
-    parser.add_argument("passages", type=int, nargs="*", default=[1_000, 10_000])
-    parser.add_argument("--large", type=int, default=10_000_000, help="characters of one large text; 0 leaves it out")
-    options = parser.parse_args()
-    trio.run(main, options.passages, min(options.large, math.floor(1e7)))
+    main(sys.argv[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -10,6 +11,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
+
+from zapomni.store import reaper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,11 +97,18 @@ class Peer:
         return answer
 
     def ask(self, method: str, params: Mapping[str, Any], request_id: int) -> dict[str, Any]:
+        """Send a request and return its answer; what the server says unasked meanwhile is passed over."""
         self.send(method, params, request_id)
-        return self.receive()
+        while (answer := self.receive()).get("id") != request_id or "method" in answer:
+            pass
+        return answer
 
     def call(self, tool: str, arguments: Mapping[str, Any], request_id: int) -> dict[str, Any]:
-        return self.ask("tools/call", {"name": tool, "arguments": arguments}, request_id)
+        """Call a tool; raises `RuntimeError` if it failed, since a failure is quick and would flatter the figures."""
+        answer = self.ask("tools/call", {"name": tool, "arguments": arguments}, request_id)
+        if "error" in answer or answer["result"].get("isError"):
+            raise RuntimeError(f"{tool} failed: {json.dumps(answer)[:300]}")
+        return answer
 
     def initialize(self) -> float:
         """Shake hands; return the seconds since the process was spawned."""
@@ -135,4 +145,12 @@ def ours_with_echo() -> list[str]:
 
 
 def ours(data: Path) -> list[str]:
-    return [sys.executable, "-m", "zapomni", "serve", "--data-dir", str(data)]
+    return [sys.executable, "-m", "zapomni", "serve", "--data-dir", str(data), "--request-timeout", "600"]
+
+
+def wait_for_the_store_to_end(data: Path) -> None:
+    """Wait until the store of a data directory has compacted its log and is gone."""
+    lock = reaper.open_lock(data / "store", reaper.SERVER)
+    while not reaper.try_lock(lock, fcntl.LOCK_EX):
+        time.sleep(0.02)
+    os.close(lock)

@@ -1,11 +1,9 @@
-"""How good the answers are: recall and ranking on public question sets, against plain BM25 and vectors alone.
+"""How good the answers are: recall and ranking on public question sets, against grep, plain BM25 and vectors alone.
 
-    python -m bench.quality --data DIR [--engine] [--embedder onnx --model FOLDER]
-
-DIR holds folders with ``corpus.jsonl`` (_id, text, metadata), ``queries.jsonl`` (_id, text, perhaps category) and
-``qrels.tsv``; a folder of numbered folders is searched one by one and reported as one set. Everything that ranks is
-the engine's own: passages, terms, vectors and fusion. Only the store is left out, by scoring arrays in memory;
-with ``--engine`` the whole engine is asked as well, on a store of its own, which takes some minutes.
+The data's folder holds folders with ``corpus.jsonl`` (_id, text, metadata), ``queries.jsonl`` (_id, text, perhaps
+category) and ``qrels.tsv``; a folder of numbered folders is searched one by one and reported as one set. Everything
+that ranks is the engine's own: passages, terms, vectors and fusion. Only the store is left out, by scoring arrays in
+memory; with ``--engine`` the whole engine is asked as well, on a store of its own, which takes some minutes.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import statistics
 import sys
 import tempfile
 from collections import defaultdict
@@ -24,6 +23,8 @@ import attrs
 import numpy as np
 import trio
 
+from bench import report
+from bench.report import Rows, Times
 from zapomni.chunking import chunk
 from zapomni.config import load
 from zapomni.embed import Embedder, open_embedder
@@ -33,7 +34,7 @@ from zapomni.models import Passage
 from zapomni.terms import K1, B, document_terms, hints, importance, indexed_terms, query_terms, title_of, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
 CANDIDATES = 200
 DEPTH = 100
@@ -107,7 +108,7 @@ class WordIndex:
 
 
 class Library:
-    """A collection as passages with terms and vectors, and three ways to search it."""
+    """A collection as passages with terms and vectors, and four ways to search it."""
 
     def __init__(self, collection: Collection, embedder: Embedder) -> None:
         self.embedder = embedder
@@ -146,11 +147,18 @@ class Library:
         texts = [memory["text"] for memory in collection.memories]
         lengths = [sum(len(word.primary) for word in words(text)) for text in texts]
         self.plain = WordIndex(zip(map(document_terms, texts), lengths, strict=True), 0.9, 0.4)
+        self._lines = [text.casefold() for text in texts]
         self.memory_ids = [memory["_id"] for memory in collection.memories]
         self.vectors = np.empty((0, 0), np.float32)
 
     async def embed(self) -> None:
         self.vectors = await self.embedder.embed_documents([passage.text for passage in self.passages])
+
+    async def by_grep(self, query: str) -> list[str]:
+        """What looking for each word as letters gives: most words first, then the order of the files."""
+        wanted = {word.strip(".,;:!?\"'()").casefold() for word in query.split()} - {""}
+        held = np.array([sum(word in line for word in wanted) for line in self._lines], np.float32)
+        return [self.memory_ids[number] for number in _best(held, DEPTH)]
 
     async def by_plain_words(self, query: str) -> list[str]:
         """Plain BM25 over whole memories: nothing but their own words."""
@@ -234,56 +242,67 @@ def sets_in(data: Path) -> Iterator[tuple[str, list[Path]]]:
             yield folder.name, parts
 
 
-async def report(
-    data: Path, embedder: Embedder, write: Callable[[str], object], engine: MemoryEngine | None = None
+async def measure_set(
+    rows: Rows, name: str, parts: Sequence[Path], embedder: Embedder, engine: MemoryEngine | None
 ) -> None:
-    """Measure every set under a folder and write one table."""
-    names = ("R@5", "R@10", "R@20", "MRR", "nDCG@10")
-    write(f"{'':32}" + "".join(f"{name:>9}" for name in names))
-    for name, parts in sets_in(data):
-        rows: dict[str, list[dict[str, float]]] = defaultdict(list)
-        for part in parts:
-            collection = Collection.read(part)
-            library = Library(collection, embedder)
-            await library.embed()
-            ways = {
-                "plain BM25": library.by_plain_words,
-                "vectors": library.by_vectors,
-                "both": library.by_both,
-            }
-            if engine is not None:
-                shelf = Shelf(engine, f"{name}-{part.name}")
-                await shelf.fill(collection)
-                ways["engine"] = shelf.search
-            for question in collection.questions:
-                for way, search in ways.items():
-                    measured = measure(await search(question.text), question.answers)
-                    rows[way].append(measured)
-                    if question.category and way in ("both", "engine"):
-                        rows[f"{way}, category {question.category}"].append(measured)
-        for way in sorted(rows, key=lambda way: (way.startswith("engine"), way.startswith("both"), way)):
-            figures = mean(rows[way])
-            write(f"{name + ': ' + way:32}" + "".join(f"{figures[key]:9.3f}" for key in names))
+    """Ask every question of a set in every way."""
+    found: dict[str, list[dict[str, float]]] = defaultdict(list)
+    times: dict[str, Times] = defaultdict(Times)
+    for part in parts:
+        collection = Collection.read(part)
+        library = Library(collection, embedder)
+        await library.embed()
+        ways: dict[str, Callable[[str], Awaitable[list[str]]]] = {
+            "grep": library.by_grep,
+            "plain BM25": library.by_plain_words,
+            "vectors": library.by_vectors,
+            "both": library.by_both,
+        }
+        if engine is not None:
+            shelf = Shelf(engine, f"{name}-{part.name}")
+            await shelf.fill(collection)
+            ways["engine"] = shelf.search
+        for question in collection.questions:
+            for way, search in ways.items():
+                with times[way].one():
+                    ranking = await search(question.text)
+                measured = measure(ranking, question.answers)
+                found[way].append(measured)
+                if question.category and way in ("both", "engine"):
+                    found[f"{way}, category {question.category}"].append(measured)
+    for way in sorted(found, key=lambda way: (way.startswith("engine"), way.startswith("both"), way)):
+        figures = {figure: round(value, 4) for figure, value in mean(found[way]).items()}
+        row = {"set": name, "way": way, "questions": len(found[way]), **figures}
+        rows.add(row | ({"p50 ms": statistics.median(times[way])} if way in times else {}))
 
 
-async def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description="Measure the quality of answers on public question sets.")
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--embedder", default="bundled")
-    parser.add_argument("--model")
-    parser.add_argument("--engine", action="store_true", help="ask the whole engine on the real store, too")
-    options = parser.parse_args(arguments)
-
-    def write(line: str) -> None:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
+async def measure_all(rows: Rows, options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         flags = {"embedder": options.embedder, "embedding_model": options.model, "data_dir": directory}
         settings = load({**flags, "store_linger": 0}).settings
         async with open_embedder(settings) as embedder, open_engine(settings) as engine:
-            await report(options.data, embedder, write, engine if options.engine else None)
+            for name, parts in sets_in(options.data):
+                if options.sets is None or name in options.sets:
+                    await measure_set(rows, name, parts, embedder, engine if options.engine else None)
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench quality", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the folder of question sets")
+    parser.add_argument("--sets", nargs="+", help="only these of its folders")
+    parser.add_argument("--embedder", default="bundled", help="what turns text into vectors")
+    parser.add_argument("--model", help="the embedder's model, or its folder for onnx")
+    parser.add_argument("--engine", action="store_true", help="ask the whole engine on the real store, too")
+    options = parser.parse_args(arguments)
+    rows = Rows()
+    trio.run(measure_all, rows, options)
+    if not rows:
+        parser.error(f"no question sets in {options.data}")
+    report.show("The quality of answers", rows)
+    report.save("quality", rows, embedder=options.embedder, model=options.model)
+    bars = {f"{row['set']}: {row['way']}": row["nDCG@10"] for row in rows if "category" not in row["way"]}
+    report.plot_bars("quality", "The quality of answers", bars, "nDCG@10")
 
 
 if __name__ == "__main__":
-    trio.run(main, sys.argv[1:])
+    main(sys.argv[1:])

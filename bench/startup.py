@@ -1,4 +1,8 @@
-"""How long until a client can work: spawn to the first answers, against a bare server on the SDK."""
+"""How long until a client can work: spawn to the first answers, against a bare server on the SDK.
+
+The last rows go on to a first search, in an empty store and in filled ones, with the store's process already running
+(another client has it open) and not.
+"""
 
 from __future__ import annotations
 
@@ -7,53 +11,90 @@ import statistics
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import trio
+
 from bench import peers, report
+from bench.texts import fill_directory, query
+from zapomni.config import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+BARE = "bare SDK server"
+NO_LINGER = {"ZAPOMNI_STORE_LINGER": "0"}
 
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench startup", description=__doc__)
     parser.add_argument("--rounds", type=int, default=9, help="times that each is started, in turns")
-    rounds = parser.parse_args(arguments).rounds
-    found: dict[str, list[dict[str, float]]] = {"bare SDK server": [], "zapomni serve": []}
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(rounds):
-            for name, command in (("bare SDK server", peers.bare()), ("zapomni serve", peers.ours(Path(folder)))):
-                found[name].append(_start(command))
-    rows = []
-    for name, runs in found.items():
-        row: dict[str, object] = {"server": name}
-        for figure in runs[0]:
-            value = statistics.median(run[figure] for run in runs)
-            base = statistics.median(run[figure] for run in found["bare SDK server"])
-            row[figure] = round(value, 1)
-            row[f"{figure} x"] = round(value / base, 2)
-        rows.append(row)
-    report.show(f"Start, median of {rounds} rounds in turns", rows)
-    report.save("startup", rows, rounds=rounds)
-    bars = {str(row["server"]): float(str(row["initialize ms"])) for row in rows}
-    report.plot_bars("startup", "Spawn to the answer to initialize", bars, "ms")
+    parser.add_argument("--chunks", type=int, nargs="+", default=[0, 5_000], help="sizes of the store searched first")
+    parser.add_argument("--huge", action="store_true", help="also 50,000 chunks, which takes minutes to fill")
+    options = parser.parse_args(arguments)
+    sizes = sorted({*options.chunks, *([50_000] if options.huge else [])})
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        ways: dict[str, Callable[[], dict[str, float]]] = {
+            BARE: partial(_start, peers.bare()),
+            "zapomni serve": partial(_start, peers.ours(Path(folder, "unused"))),
+        }
+        for size in sizes:
+            data = Path(folder, str(size))
+            trio.run(fill_directory, Settings(data_dir=data, store_linger=0.0), size)
+            ways[f"{size:,} chunks, store not running"] = partial(_start_cold, data)
+            ways[f"{size:,} chunks, store running"] = partial(_start_beside, data)
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+        for _ in range(options.rounds):
+            for name, start in ways.items():
+                found[name].append(start())
+    rows = [_row(name, runs, found[BARE]) for name, runs in found.items()]
+    report.show(f"Start, median of {options.rounds} rounds in turns", rows)
+    report.save("startup", rows, rounds=options.rounds)
+    bars = {f"{name}: initialize": _median(found[name], "initialize ms") for name in (BARE, "zapomni serve")}
+    bars |= {f"{name}: search": _median(found[name], "search ms") for name in list(ways)[2:]}
+    report.plot_bars("startup", "Spawn to the first answers", bars, "ms")
 
 
-def _start(command: list[str]) -> dict[str, float]:
-    peer = peers.Peer.start(command)
+def _median(runs: Sequence[dict[str, float]], figure: str) -> float:
+    return statistics.median(run[figure] for run in runs)
+
+
+def _row(name: str, runs: Sequence[dict[str, float]], bare: Sequence[dict[str, float]]) -> dict[str, object]:
+    row: dict[str, object] = {"server": name}
+    for figure in runs[0]:
+        row[figure] = round(_median(runs, figure), 1)
+        if figure in bare[0]:
+            row[f"{figure} x"] = round(_median(runs, figure) / _median(bare, figure), 2)
+    return row
+
+
+def _start_cold(data: Path) -> dict[str, float]:
+    peers.wait_for_the_store_to_end(data)
+    return _start(peers.ours(data), search=True)
+
+
+def _start_beside(data: Path) -> dict[str, float]:
+    other = peers.Peer.start(peers.ours(data), NO_LINGER)
+    other.initialize()
+    other.call("search_memory", {"query": query()}, 1)
+    figures = _start(peers.ours(data), search=True)
+    other.end()
+    return figures
+
+
+def _start(command: list[str], *, search: bool = False) -> dict[str, float]:
+    peer = peers.Peer.start(command, NO_LINGER)
     initialized = peer.initialize()
     peer.ask("tools/list", {}, 1)
-    listed = time.perf_counter() - peer.spawned
+    figures = {"initialize ms": initialized * 1000, "tools/list ms": (time.perf_counter() - peer.spawned) * 1000}
+    if search:
+        peer.call("search_memory", {"query": query()}, 2)
+        figures["search ms"] = (time.perf_counter() - peer.spawned) * 1000
     resident = peer.resident_bytes()
     gone, processor = peer.end()
-    return {
-        "initialize ms": initialized * 1000,
-        "tools/list ms": listed * 1000,
-        "gone after EOF ms": gone * 1000,
-        "CPU ms": processor * 1000,
-        "RSS MB": resident / 1e6,
-    }
+    return {**figures, "gone after EOF ms": gone * 1000, "CPU ms": processor * 1000, "RSS MB": resident / 1e6}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the store can do, as one table: ``python -m bench.store [chunks]``.
+"""What the store can do: writing, searching and cold starts, without the engine.
 
 Passages are random words with a natural distribution; vectors lie in clusters. Everything is durable when it counts
 (`appendfsync always`). The last rows measure a cold start of the directory that the first rows filled.
@@ -6,8 +6,7 @@ Passages are random words with a natural distribution; vectors lie in clusters. 
 
 from __future__ import annotations
 
-import fcntl
-import os
+import argparse
 import sys
 import tempfile
 import time
@@ -20,13 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import trio
 
+from bench import peers, report
+from bench.report import Rows, Times
 from zapomni.config import Settings
 from zapomni.models import EmbeddingModel, Filters, NewChunk, NewMemory
-from zapomni.store import reaper
 from zapomni.store.store import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Sequence
     from multiprocessing.connection import Connection
 
 MODEL = EmbeddingModel("bench", 256)
@@ -92,34 +92,21 @@ class Watcher:
         self._process.start()
         self.longest()
 
-    def longest(self) -> str:
+    def longest(self) -> float:
+        """Return how many milliseconds its longest read took since it was asked last."""
         self._answers.send(None)
-        return f"{1e3 * self._answers.recv():.0f} ms"
+        return 1e3 * float(self._answers.recv())
 
     def end(self) -> None:
         self._process.kill()
         self._process.join()
 
 
-def row(name: str, value: str) -> None:
-    print(f"| {name:<62} | {value:>24} |", flush=True)
-
-
-def percentiles(times: list[float]) -> str:
-    ordered = sorted(times)
-    return f"{1e3 * ordered[len(ordered) // 2]:.1f} / {1e3 * ordered[int(len(ordered) * 0.95)]:.1f} ms"
-
-
-async def timed(times: list[float], call: Awaitable[object]) -> None:
-    begin = time.perf_counter()
-    await call
-    times.append(time.perf_counter() - begin)
-
-
-async def longest_command(store: Store) -> str:
+async def longest_command(store: Store) -> float:
+    """Return how many milliseconds the longest transaction took, as the server measures it."""
     events = {name: longest for name, _, _, longest, *_ in await store.connection.read("LATENCY", "LATEST")}
     await store.connection.write("LATENCY", "RESET")
-    return f"{events.get(b'command', 0)} ms"
+    return float(events.get(b"command", 0))
 
 
 async def processor_time(store: Store) -> float:
@@ -129,32 +116,35 @@ async def processor_time(store: Store) -> float:
     return float(figures["used_cpu_user_main_thread"]) + float(figures["used_cpu_sys_main_thread"])
 
 
-async def fill(store: Store, watcher: Watcher, total: int) -> None:
+async def waits(store: Store, watcher: Watcher) -> dict[str, float]:
+    """Return how long others waited since this was asked last."""
+    return {"longest read ms": watcher.longest(), "longest write ms": await longest_command(store)}
+
+
+async def fill(rows: Rows, store: Store, watcher: Watcher, total: int) -> None:
     space = store.workspace("default")
     ready = [passages(BATCH) for _ in range(20)]
     watcher.longest()
     await trio.sleep(3)
-    row("longest read of another client while nothing is written", watcher.longest())
+    rows.note("nothing is written", **{"longest read ms": watcher.longest()})
     await store.connection.write("CONFIG", "SET", "latency-monitor-threshold", 1)
     begin = time.perf_counter()
     for number, (text, chunks) in enumerate(ready):
         await space.add(memory(text, number), chunks)
     rate = BATCH * len(ready) / (time.perf_counter() - begin)
-    row(f"ingest, memories of {BATCH} chunks, one after the other", f"{rate:.0f} chunks/s")
-    row("  longest read of another client meanwhile", watcher.longest())
-    row("  longest transaction, as the server measures it", await longest_command(store))
+    rows.note(f"ingest, memories of {BATCH} chunks", **{"chunks/s": rate}, **await waits(store, watcher))
     text, chunks = passages(2000)
     watcher.longest()
     begin = time.perf_counter()
     await space.add(memory(text, 0), chunks)
-    row("ingest, one memory of 2,000 chunks", f"{2000 / (time.perf_counter() - begin):.0f} chunks/s")
-    row("  longest read of another client meanwhile", watcher.longest())
-    row("  longest transaction, as the server measures it", await longest_command(store))
-    times: list[float] = []
+    rate = 2000 / (time.perf_counter() - begin)
+    rows.note("ingest, one memory of 2,000 chunks", **{"chunks/s": rate}, **await waits(store, watcher))
+    times = Times()
     for number in range(200):
         text, chunks = passages(1)
-        await timed(times, space.add(memory(text, number), chunks))
-    row("add of one chunk, p50 / p95", percentiles(times))
+        with times.one():
+            await space.add(memory(text, number), chunks)
+    rows.note("add of one chunk", **times.figures())
     watcher.longest()
     while (held := (await space.info()).chunks) < total:
         text, chunks = passages(min(BATCH, total - held))
@@ -165,13 +155,11 @@ async def fill(store: Store, watcher: Watcher, total: int) -> None:
         await space.add(memory(text, number), chunks)
     rate = BATCH * len(ready) / (time.perf_counter() - begin)
     busy = (await processor_time(store) - used) / len(ready) / 2
-    row(f"ingest at {total:,} chunks", f"{rate:.0f} chunks/s")
-    row("  processor time of a transaction of 50 chunks in the server", f"{1e3 * busy:.0f} ms")
-    row(f"  longest read of another client, up to {total:,} chunks", watcher.longest())
-    row("  longest transaction, as the server measures it", await longest_command(store))
+    rows.note(f"ingest at {total:,} chunks", **{"chunks/s": rate}, **await waits(store, watcher))
+    rows.note("processor time of a transaction of 50 chunks", **{"p50 ms": 1e3 * busy})
 
 
-async def search(store: Store) -> None:
+async def search(rows: Rows, store: Store) -> None:
     space = store.workspace("default")
     cases = {
         "": Filters(),
@@ -179,53 +167,65 @@ async def search(store: Store) -> None:
         ", 0.5 %": Filters(tags=("rare3",)),
     }
     for name, filters in cases.items():
-        words: list[float] = []
-        vectors: list[float] = []
+        words, vectors = Times(), Times()
         for _ in range(100):
             terms = {f"w{rank}": 1.0 for rank in np.minimum(RNG.zipf(1.3, size=6) + 3, VOCABULARY).tolist()}
-            await timed(words, space.search_words(terms, count=200, filters=filters))
+            with words.one():
+                await space.search_words(terms, count=200, filters=filters)
             vector = (CENTRES[RNG.integers(0, 200)] + RNG.normal(size=MODEL.dimension) * 0.8).astype(np.float32)
-            await timed(vectors, space.search_vectors(vector, MODEL, count=100, filters=filters))
-        row(f"search by words{name}, p50 / p95", percentiles(words))
-        row(f"search by vectors{name}, p50 / p95", percentiles(vectors))
+            with vectors.one():
+                await space.search_vectors(vector, MODEL, count=100, filters=filters)
+        rows.note(f"search by words{name}", **words.figures())
+        rows.note(f"search by vectors{name}", **vectors.figures())
 
 
-async def wait_for_the_end(directory: Path) -> None:
-    """Wait until the server has compacted its log and is gone."""
-    lock = reaper.open_lock(directory / "store", reaper.SERVER)
-    while not reaper.try_lock(lock, fcntl.LOCK_EX):  # noqa: ASYNC110 - it is another process that is waited for
-        await trio.sleep(0.05)
-    os.close(lock)
+async def start_cold(rows: Rows, settings: Settings) -> None:
+    begin = time.perf_counter()
+
+    def note(what: str) -> None:
+        rows.note(f"cold start to the first {what}", **{"p50 ms": 1e3 * (time.perf_counter() - begin)})
+
+    async with open_store(settings) as store:
+        space = store.workspace("default")
+        assert len((await space.search_words({"w5": 1.0}, count=10)).numbers) == 10
+        note("search by words")
+        found = await space.search_vectors(CENTRES[0], MODEL, count=10)
+        assert len(await space.passages(found.numbers)) == 10
+        note("search by vectors, with its passages")
+        text, chunks = passages(1)
+        await space.add(memory(text, 0), chunks)
+        note("durable add")
 
 
-async def main(total: int) -> None:
+async def measure(rows: Rows, total: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         settings = Settings(data_dir=directory, store_linger=0.0)
-        print(f"| {'store of ' + format(total, ',') + ' chunks':<62} | {'':>24} |\n|{'-' * 64}|{'-' * 26}|")
         async with open_store(settings) as store:
             await store.workspace("default").info()
             watcher = Watcher(directory)
-            await fill(store, watcher, total)
-            await search(store)
+            await fill(rows, store, watcher, total)
+            await search(rows, store)
             watcher.end()
             figures = await store.workspace("default").statistics()
-            sizes = f"{figures.bytes_in_memory / total / 1e3:.1f} / {figures.bytes_on_disk / total / 1e3:.1f} kB"
-            row("memory / disk, per chunk", sizes)
-        await wait_for_the_end(directory)
-        begin = time.perf_counter()
-        async with open_store(settings) as store:
-            space = store.workspace("default")
-            assert len((await space.search_words({"w5": 1.0}, count=10)).numbers) == 10
-            row("cold start to the first search by words", f"{time.perf_counter() - begin:.2f} s")
-            found = await space.search_vectors(CENTRES[0], MODEL, count=10)
-            assert len(await space.passages(found.numbers)) == 10
-            row("cold start to the first search by vectors, with its passages", f"{time.perf_counter() - begin:.2f} s")
-            text, chunks = passages(1)
-            await space.add(memory(text, 0), chunks)
-            row("cold start to the first durable add", f"{time.perf_counter() - begin:.2f} s")
-        await wait_for_the_end(directory)
+            rows.note("memory of the whole server", **{"bytes a chunk": figures.bytes_in_memory / figures.total_chunks})
+            rows.note("disk", **{"bytes a chunk": figures.bytes_on_disk / figures.total_chunks})
+        await trio.to_thread.run_sync(peers.wait_for_the_store_to_end, directory)
+        await start_cold(rows, settings)
+        await trio.to_thread.run_sync(peers.wait_for_the_store_to_end, directory)
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench store", description=__doc__)
+    parser.add_argument("chunks", type=int, nargs="?", default=5000, help="how many the store is filled with")
+    total = parser.parse_args(arguments).chunks
+    rows = Rows()
+    trio.run(measure, rows, total)
+    report.show(f"The store by itself, {total:,} chunks", rows)
+    report.save("store", rows, chunks=total)
+    bars = {row["what"]: row["p50 ms"] for row in rows if "p50 ms" in row}
+    report.plot_bars("store", f"The store by itself, {total:,} chunks, p50", bars, "ms")
 
 
 if __name__ == "__main__":
-    trio.run(main, int(sys.argv[1]) if len(sys.argv) > 1 else 5000)
+    main(sys.argv[1:])

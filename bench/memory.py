@@ -1,0 +1,184 @@
+"""Remembering and finding through real server processes: sizes of texts, sizes of stores, filters, many clients.
+
+Every figure is taken at the client's end of the pipe. The two sides of a search, words and vectors, are also asked of
+the store alone, and at the end stands how each grows: the exponent of the power of the size that fits best, where 1 is
+in step with the size and 0 not at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from bench import peers, report
+from bench.report import Rows, Times
+from bench.texts import TENTH, fill, query, text_of
+from zapomni.config import Settings
+from zapomni.embed import open_embedder
+from zapomni.engine import open_engine
+from zapomni.models import EmbeddingModel, Filters, Statistics
+from zapomni.store.store import open_store
+from zapomni.terms import K1, B, query_terms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zapomni.embed import Embedder
+    from zapomni.store.workspace import Workspace
+
+TEXTS = {"short": 80, "1 KB": 1_000, "100 KB": 100_000, "10 MB": 10_000_000}
+FILTERS: Mapping[str, Mapping[str, Any]] = {"search": {}, "search, filter that leaves 10 %": {"tags": [TENTH]}}
+SIDES = {"": Filters(), ", filter that leaves 10 %": Filters(tags=(TENTH,))}
+
+
+@attrs.frozen
+class Plan:
+    """What is to be measured."""
+
+    sizes: Sequence[int]
+    clients: Sequence[int]
+    rounds: int
+    largest_text: int
+
+
+def measure_adds(rows: Rows, chunks: int, server: peers.Peer, plan: Plan) -> None:
+    for name, characters in TEXTS.items():
+        if characters > plan.largest_text:
+            continue
+        times = Times()
+        for number in range(max(1, min(plan.rounds, 1_000_000 // characters))):
+            text = text_of(characters)
+            with times.one():
+                server.call("add_memory", {"text": text}, number)
+        rows.note(f"add, {name}", chunks=chunks, clients=1, calls=len(times), **times.figures())
+
+
+def measure_searches(rows: Rows, chunks: int, servers: Sequence[peers.Peer], plan: Plan) -> None:
+    """Search through all servers at once, each driven by a thread that only waits for its pipe."""
+
+    def work(server: peers.Peer, questions: Sequence[str], filters: Mapping[str, Any]) -> Times:
+        times = Times()
+        for number, question in enumerate(questions):
+            with times.one():
+                server.call("search_memory", {"query": question, **filters}, number)
+        return times
+
+    for name, filters in FILTERS.items():
+        questions = [[query() for _ in range(plan.rounds)] for _ in servers]
+        with ThreadPoolExecutor(len(servers)) as threads:
+            begin = time.perf_counter()
+            found = list(threads.map(work, servers, questions, [filters] * len(servers)))
+            passed = time.perf_counter() - begin
+        times = Times(duration for part in found for duration in part)
+        cells = {**times.figures(), "calls/s": len(times) / passed}
+        rows.note(name, chunks=chunks, clients=len(servers), calls=len(times), **cells)
+
+
+async def measure_sides(rows: Rows, chunks: int, space: Workspace, embedder: Embedder, plan: Plan) -> None:
+    """Ask the store by itself for what a search needs of words and of vectors."""
+    model = EmbeddingModel(embedder.name, embedder.dimension)
+    for name, filters in SIDES.items():
+        words, vectors = Times(), Times()
+        for _ in range(plan.rounds):
+            text = query()
+            terms, vector = query_terms(text), await embedder.embed_query(text)
+            with words.one():
+                await space.search_words(terms, count=200, filters=filters, k1=K1, b=B)
+            with vectors.one():
+                await space.search_vectors(vector, model, count=200, filters=filters)
+        rows.note(f"words alone{name}", chunks=chunks, calls=len(words), **words.figures())
+        rows.note(f"vectors alone{name}", chunks=chunks, calls=len(vectors), **vectors.figures())
+
+
+def start_servers(data: Path, count: int) -> list[peers.Peer]:
+    """Start servers and let each search a few times, because the first searches wait for the model and its pages."""
+    servers = [peers.Peer.start(peers.ours(data)) for _ in range(count)]
+    for server in servers:
+        server.initialize()
+        for number in range(10):
+            server.call("search_memory", {"query": query()}, number)
+    return servers
+
+
+def measure_clients(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
+    for count in plan.clients:
+        servers = start_servers(data, count)
+        measure_searches(rows, chunks, servers, plan)
+        for server in servers:
+            server.end()
+
+
+def measure_last_adds(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
+    (server,) = start_servers(data, 1)
+    measure_adds(rows, chunks, server, plan)
+    server.end()
+
+
+async def measure(rows: Rows, data: Path, plan: Plan) -> None:
+    settings = Settings(data_dir=data, store_linger=0.0)
+    async with open_engine(settings) as engine, open_store(settings) as store, open_embedder(settings) as embedder:
+        await embedder.ready()
+        empty = await engine.get_stats()
+        chunks = 0
+        for size in plan.sizes:
+            await fill(engine, size)
+            chunks = (await engine.get_stats()).total_chunks  # whole memories are added, so a few more than asked for
+            await trio.to_thread.run_sync(measure_clients, rows, chunks, data, plan)
+            await measure_sides(rows, chunks, store.workspace("default"), embedder, plan)
+            measure_costs(rows, empty, await engine.get_stats())
+        # The texts of this come last: they would count as chunks of the store.
+        await trio.to_thread.run_sync(measure_last_adds, rows, chunks, data, plan)
+
+
+def measure_costs(rows: Rows, empty: Statistics, held: Statistics) -> None:
+    """Note what the chunks take, without what an empty store takes."""
+    taken = {
+        "memory": held.bytes_in_memory - empty.bytes_in_memory,
+        "disk": held.bytes_on_disk - empty.bytes_on_disk,
+    }
+    for name, size in taken.items():
+        rows.note(name, chunks=held.total_chunks, **{"MB": size / 1e6, "bytes a chunk": size / held.total_chunks})
+
+
+def growths(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[float, float]]:
+    """Return, for everything that was measured at several sizes with one client, its figure at each."""
+    found: dict[str, dict[float, float]] = {}
+    for row in rows:
+        if row.get("clients", 1) == 1 and (value := row.get("p50 ms", row.get("MB"))):
+            found.setdefault(row["what"], {})[row["chunks"]] = value
+    return {what: line for what, line in found.items() if len(line) > 1}
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench memory", description=__doc__)
+    parser.add_argument("--chunks", type=int, nargs="+", default=[1_000, 10_000], help="sizes of the store")
+    parser.add_argument("--huge", action="store_true", help="also 100,000 chunks, which takes minutes")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 2, 4, 8], help="processes that search at once")
+    parser.add_argument("--rounds", type=int, default=100, help="calls that each figure is taken from, per client")
+    parser.add_argument("--largest-text", type=int, default=10_000_000, help="leave out texts of more characters")
+    options = parser.parse_args(arguments)
+    sizes = sorted({*options.chunks, *([100_000] if options.huge else [])})
+    plan = Plan(sizes, options.clients, options.rounds, options.largest_text)
+    rows = Rows()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        trio.run(measure, rows, Path(directory), plan)
+    lines = growths(rows)
+    for what, line in lines.items():
+        rows.note(f"growth of {what}", exponent=round(report.exponent(list(line), list(line.values())), 3))
+    report.show("Memories through server processes; growth is the exponent of the size", rows)
+    report.save("memory", rows, **attrs.asdict(plan))
+    timed = {what: line for what, line in lines.items() if what not in ("memory", "disk")}
+    if timed:
+        report.plot_lines("memory", "Search by size, one client, p50", timed, across="chunks", unit="ms")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
