@@ -5,8 +5,8 @@ The same figures are left in ``bench/out`` as JSON and as a plot.
 
 from __future__ import annotations
 
-import runpy
 import sys
+from importlib import import_module
 
 from zapomni.log import configure
 
@@ -29,9 +29,7 @@ def main() -> int:
             print(f"  {name:10} {meaning}")
         return 2
     configure("warning")  # on stderr: stdout is the table's
-    command = sys.argv.pop(1)
-    sys.argv[0] = f"python -m bench {command}"
-    runpy.run_module(f"bench.{command}", run_name="__main__")
+    import_module(f"bench.{sys.argv[1]}").main(sys.argv[2:])
     return 0
 
 

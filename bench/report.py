@@ -68,13 +68,12 @@ class Rows(list[dict[str, Any]]):
 def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows as one aligned table."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[_shown(row.get(name, "")) for name in names] for row in rows]
-    widths = [max(len(name), *(len(line[place]) for line in cells)) for place, name in enumerate(names)]
+    widths = [max(len(name), *(len(_shown(row.get(name, ""))) for row in rows)) for name in names]
     print(f"\n{title}")
     print("  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True)))
     print("  ".join("-" * width for width in widths))
-    for line in cells:
-        print("  ".join(_aligned(cell, width) for cell, width in zip(line, widths, strict=True)))
+    for row in rows:
+        print("  ".join(_aligned(row.get(name, ""), width) for name, width in zip(names, widths, strict=True)))
 
 
 def save(name: str, rows: Sequence[Mapping[str, Any]], **facts: object) -> Path:
@@ -166,8 +165,9 @@ def _shown(value: object) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _aligned(cell: str, width: int) -> str:
-    return cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
+def _aligned(value: object, width: int) -> str:
+    shown = _shown(value)
+    return shown.rjust(width) if isinstance(value, int | float) else shown.ljust(width)
 
 
 def _escaped(text: str) -> str:

@@ -198,7 +198,7 @@ async def start_cold(rows: Rows, settings: Settings) -> None:
 
 
 async def measure(rows: Rows, total: int) -> None:
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         directory = Path(name)
         settings = Settings(data_dir=directory, store_linger=0.0)
         async with open_store(settings) as store:

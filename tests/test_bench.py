@@ -1,0 +1,189 @@
+"""The benchmarks: what they report, and that each can be asked for help."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import compare, memory, quality, report
+from bench.__main__ import COMMANDS
+from tests.fakes import FakeEngine
+from zapomni.tools import AddMemoryTool, SearchMemoryTool
+
+ROOT = Path(__file__).parent.parent
+SIZES = [1_000, 10_000, 100_000]
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where reports are written meanwhile."""
+    monkeypatch.setattr(report, "OUT", tmp_path / "out")
+    return tmp_path / "out"
+
+
+@given(power=st.floats(-3, 3), factor=st.floats(0.001, 1000))
+def test_the_exponent_of_a_power_is_found(power: float, factor: float) -> None:
+    values = [factor * size**power for size in SIZES]
+    assert report.exponent(SIZES, values) == pytest.approx(power, abs=1e-6)
+
+
+def test_the_exponent_is_that_of_least_squares() -> None:
+    # Logarithms 0, 1, 2 against 0, 0, 3: the slope of the line that fits best is 3 / 2.
+    assert report.exponent([1, 10, 100], [1, 1, 1000]) == pytest.approx(1.5)
+
+
+def test_one_size_has_no_exponent() -> None:
+    assert math.isnan(report.exponent([1_000], [5]))
+
+
+def test_percentiles_lie_within_what_was_measured() -> None:
+    times = report.Times(float(number) for number in range(1, 102))
+    assert times.figures() == {"p50 ms": 51, "p95 ms": 96, "p99 ms": 100}
+    assert report.Times([7.0]).figures() == {"p50 ms": 7, "p95 ms": 7, "p99 ms": 7}
+
+
+def test_a_time_is_taken_in_milliseconds() -> None:
+    times = report.Times()
+    with times.one():
+        pass
+    assert len(times) == 1
+    assert times[0] >= 0
+
+
+def test_rows_are_told_on_stderr_and_shown_as_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = report.Rows()
+    rows.note("0 chunks", chunks=12345)
+    rows.note("search", **{"p50 ms": 1.23456})
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert len(told.err.splitlines()) == 2
+    report.show("A title", rows)
+    assert capsys.readouterr().out.splitlines() == [
+        "",
+        "A title",
+        "what      chunks  p50 ms",
+        "--------  ------  ------",
+        "0 chunks  12,345        ",
+        "search              1.23",
+    ]
+
+
+def test_rows_are_saved_beside_what_is_known_of_the_machine(out: Path) -> None:
+    path = report.save("name", [{"what": "search", "p50 ms": 1.5}], rounds=3)
+    assert path == out / "name.json"
+    saved = json.loads(path.read_text())
+    assert saved["rows"] == [{"what": "search", "p50 ms": 1.5}]
+    assert saved["about"]["rounds"] == 3
+    assert saved["about"]["python"]
+
+
+@pytest.mark.usefixtures("out")
+def test_bars_are_as_long_as_their_values() -> None:
+    drawn = ElementTree.parse(report.plot_bars("bars", "A < B & C", {"one": 1.0, "three": 3.0}, "ms")).getroot()
+    _, *bars = [float(rect.attrib["width"]) for rect in drawn.iterfind(".//{*}rect")]
+    assert bars[1] == pytest.approx(3 * bars[0])
+    assert "A < B & C" in [text.text for text in drawn.iterfind(".//{*}text")]
+
+
+@pytest.mark.usefixtures("out")
+def test_nothing_can_be_drawn_as_bars() -> None:
+    assert list(ElementTree.parse(report.plot_bars("bars", "Nothing", {}, "ms")).getroot())
+
+
+@pytest.mark.usefixtures("out")
+def test_a_power_is_drawn_as_a_straight_line() -> None:
+    line = {float(size): 0.01 * size**0.5 for size in SIZES}
+    drawn = ElementTree.parse(report.plot_lines("lines", "Growth", {"root": line}, across="chunks", unit="ms"))
+    (polyline,) = drawn.getroot().iterfind(".//{*}polyline")
+    first, middle, last = [[float(part) for part in point.split(",")] for point in polyline.attrib["points"].split()]
+    assert middle == pytest.approx([(first[0] + last[0]) / 2, (first[1] + last[1]) / 2], abs=0.2)
+    assert last[1] < first[1]
+
+
+def test_growth_is_of_what_was_measured_at_several_sizes_with_one_client() -> None:
+    rows: list[dict[str, Any]] = [
+        {"what": "search", "chunks": 10, "clients": 1, "p50 ms": 2.0},
+        {"what": "search", "chunks": 10, "clients": 8, "p50 ms": 9.0},
+        {"what": "search", "chunks": 100, "clients": 1, "p50 ms": 4.0},
+        {"what": "disk", "chunks": 10, "MB": 1.0},
+        {"what": "disk", "chunks": 100, "MB": 10.0},
+        {"what": "add, short", "chunks": 100, "clients": 1, "p50 ms": 3.0},
+    ]
+    assert memory.growths(rows) == {"search": {10: 2.0, 100: 4.0}, "disk": {10: 1.0, 100: 10.0}}
+
+
+@pytest.mark.parametrize("adapter", compare.ADAPTERS, ids=lambda adapter: adapter.name)
+def test_an_adapter_hands_over_the_note_and_the_question_and_stays_in_its_folder(
+    adapter: compare.Adapter, tmp_path: Path
+) -> None:
+    note = compare.Note.make(5)
+    assert note.text in json.dumps(adapter.to_add(note), ensure_ascii=False).replace("\\n", "\n")
+    assert note.question in adapter.to_search(note.question).values()
+    assert str(tmp_path) in " ".join(adapter.environment(tmp_path).values())
+    assert adapter.command
+    assert adapter.add
+    assert adapter.search
+
+
+def test_our_own_adapter_knows_our_tools() -> None:
+    ours = compare.ADAPTERS[0]
+    engine: Any = FakeEngine()
+    tools = AddMemoryTool(engine), SearchMemoryTool(engine)
+    offered = [{"name": tool.name, "inputSchema": tool.input_schema} for tool in tools]
+    add, search = compare.Tool.choose(offered, ours.add), compare.Tool.choose(offered, ours.search)
+    assert set(ours.to_add(compare.Note.make(1))) <= add.arguments
+    assert set(ours.to_search("a question")) <= search.arguments
+
+
+def test_the_first_name_that_is_offered_is_the_tool() -> None:
+    offered = [{"name": "old", "inputSchema": {"properties": {"text": {}}}}, {"name": "other", "inputSchema": {}}]
+    assert compare.Tool.choose(offered, ["new", "old"]) == compare.Tool("old", frozenset({"text"}))
+    with pytest.raises(RuntimeError, match="offers none of new"):
+        compare.Tool.choose(offered, ["new"])
+
+
+def test_notes_differ_in_what_is_asked_for() -> None:
+    notes = [compare.Note.make(number) for number in range(1000)]
+    assert len({note.answer for note in notes}) == len(notes)
+    assert all(note.text.startswith(f"{note.question} {note.answer}") for note in notes)
+    assert not any(note.answer in note.question for note in notes)
+
+
+def test_a_ranking_is_measured_by_where_its_answers_stand() -> None:
+    measured = quality.measure(["x", "a", *"bcdefgh", "y"], frozenset({"a", "y"}))
+    assert measured["R@5"] == 0.5
+    assert measured["R@10"] == 1
+    assert measured["MRR"] == 0.5
+    assert measured["nDCG@10"] == pytest.approx((1 / math.log2(3) + 1 / math.log2(11)) / (1 + 1 / math.log2(3)))
+
+
+def test_every_command_helps() -> None:
+    children = {
+        name: subprocess.Popen(
+            [sys.executable, "-m", "bench", name, "--help"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        for name in COMMANDS
+    }
+    for name, child in children.items():
+        help, _ = child.communicate(timeout=60)
+        assert child.returncode == 0, name
+        assert help.startswith(f"usage: python -m bench {name} ")
+
+
+def test_a_command_that_is_none_shows_those_there_are() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "bench", "nothing"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert shown.returncode == 2
+    for name in COMMANDS:
+        assert (ROOT / "bench" / f"{name}.py").exists()
+        assert name in shown.stdout
