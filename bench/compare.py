@@ -18,6 +18,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import psutil
 
 from bench import peers, report
 from bench.report import Rows, Times
@@ -152,10 +153,28 @@ def killed_after(peer: peers.Peer, seconds: float) -> Iterator[None]:
             peer.process.communicate()
 
 
+def inhabitants(folder: Path) -> list[psutil.Process]:
+    """Return the processes that work in a folder, such as a store that outlives its server for a moment."""
+    return [
+        process
+        for process in psutil.process_iter(["cwd"])
+        if Path(process.info["cwd"] or "/").is_relative_to(folder.resolve())
+    ]
+
+
+def resident_bytes(peer: peers.Peer, folder: Path) -> int:
+    """Return the memory of a server with its children and with what it started in its folder."""
+    server = psutil.Process(peer.process.pid)
+    return sum(
+        process.memory_info().rss for process in {server, *server.children(recursive=True), *inhabitants(folder)}
+    )
+
+
 def measure(adapter: Adapter, notes: Sequence[Note], limit: float) -> dict[str, Any]:
     """Do the work with one server; raises `RuntimeError` or `ValueError` if it cannot be done."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        peer = peers.Peer.start(list(adapter.command), adapter.environment(Path(folder)))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        peer = peers.Peer.start(list(adapter.command), adapter.environment(folder))
         with killed_after(peer, limit):
             peer.initialize()
             offered = peer.ask("tools/list", {}, 1)["result"]["tools"]
@@ -172,7 +191,9 @@ def measure(adapter: Adapter, notes: Sequence[Note], limit: float) -> dict[str, 
             figures = {"ready ms": ready, "first add ms": adds[0]}
             for name, times in {"add": adds, "search": searches}.items():
                 figures |= {f"{name} {figure}": value for figure, value in times.figures().items()}
-            return {**figures, "found": found / len(notes), "RSS MB": peer.resident_bytes() / 1e6}
+            figures |= {"found": found / len(notes), "RSS MB": resident_bytes(peer, folder) / 1e6}
+        psutil.wait_procs(inhabitants(folder), timeout=10)
+        return figures
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from bench import report
+from bench import peers, report
 from bench.report import Rows, Times
 from bench.texts import TENTH, fill, query, text_of
 from zapomni.config import Settings
@@ -107,20 +107,19 @@ async def measure_large(rows: Rows, engine: MemoryEngine, characters: int) -> No
         rows.note(f"  {name} meanwhile", passages=held, **times.figures(), **{"longest ms": max(times)})
 
 
-async def measure(rows: Rows, sizes: Sequence[int], large: int) -> None:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        settings = Settings(data_dir=Path(directory), store_linger=0.0)
-        async with open_engine(settings) as engine, open_store(settings) as store, open_embedder(settings) as embedder:
-            with (started := Times()).one():
-                await engine.ready()
-            rows.note("ready: the store started, the model loaded", passages=0, **{"p50 ms": started[0]})
-            await embedder.ready()
-            for size in sizes:
-                await fill(engine, size)
-                await measure_adds(rows, size, engine)
-                await measure_searches(rows, size, engine, store.workspace("default"), embedder)
-            if large:
-                await measure_large(rows, engine, large)
+async def measure(rows: Rows, data: Path, sizes: Sequence[int], large: int) -> None:
+    settings = Settings(data_dir=data, store_linger=0.0)
+    async with open_engine(settings) as engine, open_store(settings) as store, open_embedder(settings) as embedder:
+        with (started := Times()).one():
+            await engine.ready()
+        rows.note("ready: the store started, the model loaded", passages=0, **{"p50 ms": started[0]})
+        await embedder.ready()
+        for size in sizes:
+            await fill(engine, size)
+            await measure_adds(rows, size, engine)
+            await measure_searches(rows, size, engine, store.workspace("default"), embedder)
+        if large:
+            await measure_large(rows, engine, large)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -129,7 +128,10 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--large", type=int, default=10_000_000, help="characters of one large text; 0 leaves it out")
     options = parser.parse_args(arguments)
     rows = Rows()
-    trio.run(measure, rows, options.passages, min(options.large, 10_000_000))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        data = Path(directory)
+        trio.run(measure, rows, data, options.passages, min(options.large, 10_000_000))
+        peers.wait_for_the_store_to_end(data)
     report.show("The engine by itself", rows)
     report.save("engine", rows)
     largest = max(options.passages)

@@ -170,6 +170,7 @@ def main(arguments: Sequence[str]) -> None:
     rows = Rows()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         trio.run(measure, rows, Path(directory), plan)
+        peers.wait_for_the_store_to_end(Path(directory))
     lines = growths(rows)
     for what, line in lines.items():
         rows.note(f"growth of {what}", exponent=round(report.exponent(list(line), list(line.values())), 3))

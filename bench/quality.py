@@ -23,7 +23,7 @@ import attrs
 import numpy as np
 import trio
 
-from bench import report
+from bench import peers, report
 from bench.report import Rows, Times
 from zapomni.chunking import chunk
 from zapomni.config import load
@@ -284,6 +284,7 @@ async def measure_all(rows: Rows, options: argparse.Namespace) -> None:
             for name, parts in sets_in(options.data):
                 if options.sets is None or name in options.sets:
                     await measure_set(rows, name, parts, embedder, engine if options.engine else None)
+        await trio.to_thread.run_sync(peers.wait_for_the_store_to_end, Path(directory))
 
 
 def main(arguments: Sequence[str]) -> None:

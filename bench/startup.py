@@ -49,6 +49,8 @@ def main(arguments: Sequence[str]) -> None:
         for _ in range(options.rounds):
             for name, start in ways.items():
                 found[name].append(start())
+        for size in sizes:
+            peers.wait_for_the_store_to_end(Path(folder, str(size)))
     rows = [_row(name, runs, found[BARE]) for name, runs in found.items()]
     report.show(f"Start, median of {options.rounds} rounds in turns", rows)
     report.save("startup", rows, rounds=options.rounds)

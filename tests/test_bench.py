@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import attrs
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,6 +151,19 @@ def test_the_first_name_that_is_offered_is_the_tool() -> None:
     assert compare.Tool.choose(offered, ["new", "old"]) == compare.Tool("old", frozenset({"text"}))
     with pytest.raises(RuntimeError, match="offers none of new"):
         compare.Tool.choose(offered, ["new"])
+
+
+def test_the_work_is_done_by_a_real_server() -> None:
+    figures = compare.measure(compare.ADAPTERS[0], [compare.Note.make(number) for number in range(3)], limit=60)
+    assert figures["found"] == 1
+    assert figures["RSS MB"] > 1
+
+
+def test_a_server_that_never_answers_is_ended() -> None:
+    silent = attrs.evolve(compare.ADAPTERS[0], command=(sys.executable, "-c", "import time; time.sleep(600)"))
+    with pytest.raises(RuntimeError, match="the server ended"):
+        compare.measure(silent, [compare.Note.make(1)], limit=0.2)
+    assert not [child for child in psutil.Process().children() if "time.sleep(600)" in child.cmdline()]
 
 
 def test_notes_differ_in_what_is_asked_for() -> None:
