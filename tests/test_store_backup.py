@@ -29,13 +29,13 @@ LONG = " ".join(f"long{number}" for number in range(1200))
 
 @pytest.fixture
 async def origin(store_settings: Settings, tmp_path: Path) -> AsyncIterator[Store]:
-    async with open_store(attrs.evolve(store_settings, data_dir=tmp_path / "origin")) as store:
+    async with open_store(attrs.evolve(store_settings, data_dir=tmp_path / "origin", falkordb_url=None)) as store:
         yield store
 
 
 @pytest.fixture
 async def target(store_settings: Settings, tmp_path: Path) -> AsyncIterator[Store]:
-    async with open_store(attrs.evolve(store_settings, data_dir=tmp_path / "target")) as store:
+    async with open_store(attrs.evolve(store_settings, data_dir=tmp_path / "target", falkordb_url=None)) as store:
         yield store
 
 

@@ -58,7 +58,7 @@ async def test_a_cluster_is_a_store_like_any_other(store_settings: Settings, tmp
     with trio.fail_after(60):
         async with open_cluster(tmp_path / "nodes") as nodes:
             remote = attrs.evolve(store_settings, falkordb_url=f"falkor://127.0.0.1:{nodes[0].port}")
-            embedded = attrs.evolve(store_settings, data_dir=tmp_path / "data")
+            embedded = attrs.evolve(store_settings, data_dir=tmp_path / "data", falkordb_url=None)
             async with open_store(embedded) as origin, open_store(remote) as target:
                 await exercise(target)
                 await move(origin, target, tmp_path / "backup")
@@ -68,7 +68,7 @@ async def test_a_plain_server_is_a_store_like_any_other(store_settings: Settings
     with trio.fail_after(60):
         async with open_server(tmp_path / "server") as server:
             remote = attrs.evolve(store_settings, falkordb_url=f"falkor://127.0.0.1:{server.port}")
-            embedded = attrs.evolve(store_settings, data_dir=tmp_path / "data")
+            embedded = attrs.evolve(store_settings, data_dir=tmp_path / "data", falkordb_url=None)
             async with open_store(embedded) as target, open_store(remote) as origin:
                 await exercise(origin)
                 await move(origin, target, tmp_path / "backup")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-import pytest
 import trio
 from falkordb import FalkorDB
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from zapomni.store.workspace import Workspace
 
 
+def official_client(settings: Settings) -> FalkorDB:
+    if settings.falkordb_url is None:
+        return FalkorDB(unix_socket_path=str(settings.data_dir / "store" / "server.sock"))
+    address = urlsplit(settings.falkordb_url)
+    return FalkorDB(host=address.hostname, port=address.port, password=address.password)
+
+
 async def test_the_official_client_reads_memories_with_their_passages(
     store_settings: Settings, workspace: Workspace
 ) -> None:
-    if store_settings.falkordb_url is not None:
-        client = await trio.to_thread.run_sync(FalkorDB.from_url, store_settings.falkordb_url)
-    else:
-        await workspace.info()  # the server is up when this returns
-        socket = store_settings.data_dir / "store" / "server.sock"
-        if not socket.exists():
-            pytest.skip("the path of the directory is too long for a socket in it")
-        client = await trio.to_thread.run_sync(lambda: FalkorDB(unix_socket_path=str(socket)))
+    await workspace.info()  # the server is up when this returns
+    client = await trio.to_thread.run_sync(official_client, store_settings)
     text = "Чай, 茶 and 'tea' \\ \"quoted\" 🍵"
     memory = NewMemory(id=str(uuid.uuid4()), text=text, created_at=datetime.now(UTC), source="a test", tags=("drinks",))
     half = len(text) // 2

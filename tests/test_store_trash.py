@@ -128,7 +128,7 @@ async def test_a_purge_and_writers_do_not_disturb_each_other(workspace: Workspac
 async def test_nothing_of_a_purged_memory_is_left_in_the_store(store_settings: Settings, tmp_path: Path) -> None:
     secrets = ["Xylophone", "Quetzal", "Wyvern", "Zeppelin", "Yggdrasil", "Umlaut", "Vicuna"]
     text, version, tag, source, key, value, name = secrets
-    settings = attrs.evolve(store_settings, data_dir=tmp_path)
+    settings = attrs.evolve(store_settings, data_dir=tmp_path, falkordb_url=None)
     async with open_store(settings) as store:
         workspace = store.workspace("default")
         kept = memory_of("kept")
