@@ -108,7 +108,7 @@ class Peer:
         """Call a tool; raises `RuntimeError` if it failed, since a failure is quick and would flatter the figures."""
         answer = self.ask("tools/call", {"name": tool, "arguments": arguments}, request_id)
         if "error" in answer or answer["result"].get("isError"):
-            raise RuntimeError(f"{tool} failed: {json.dumps(answer)[:300]}")
+            raise RuntimeError(f"{tool}: {answer.get('error') or answer['result']['content'][0].get('text')}")
         return answer
 
     def initialize(self) -> float:

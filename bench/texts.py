@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
 
 VOCABULARY = 30_000
-PER_MEMORY = 40_000  # characters of the memories that fill a workspace; about fifty passages
+PER_MEMORY = 4_000  # characters of the memories that fill a workspace: a page of notes, some seven passages
 TENTH = "tenth3"  # a tag of a tenth of those memories
 RNG = np.random.default_rng(7)
 
@@ -41,11 +41,11 @@ def query() -> str:
 
 async def fill(engine: MemoryEngine, passages: int) -> None:
     """Add memories until there are so many passages."""
-    number = 0
-    while (await engine.get_stats()).total_chunks < passages:
+    number, held = 0, (await engine.get_stats()).total_chunks
+    while held < passages:
         number += 1
         metadata = {"tags": ["all", f"tenth{number % 10}"], "source": f"source{number % 50}"}
-        await engine.add_memory(text_of(PER_MEMORY), metadata)
+        held += (await engine.add_memory(text_of(PER_MEMORY), metadata)).chunks_created
 
 
 async def fill_directory(settings: Settings, passages: int) -> None:
