@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import uuid
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -236,6 +237,17 @@ def test_what_was_deleted_comes_back(zapomni: CommandLine) -> None:
     assert zapomni("search", "to be").out.startswith(added)
 
 
+def test_the_longest_retention_still_ends_on_a_date(zapomni: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    added = zapomni.add("kept for a century")
+    monkeypatch.setenv("ZAPOMNI_RETENTION_DAYS", "3000000")
+    told = "zapomni: retention_days must be 36,500 at the most, not 3000000.0\n"
+    assert zapomni("delete", added, "--yes") == Ran(1, "", told)
+    monkeypatch.setenv("ZAPOMNI_RETENTION_DAYS", "36500")
+    receipt = zapomni("delete", added, "--yes", "--json").data
+    until, since = (datetime.fromisoformat(receipt[name]) for name in ("restorable_until", "deleted_at"))
+    assert until - since == timedelta(days=36_500)
+
+
 def test_filters_limit_a_list_and_a_search(zapomni: CommandLine) -> None:
     old = zapomni.add("planted the pear tree", "--tag", "garden", "--timestamp", "2020-05-01T10:00", "--meta", "n=1")
     new = zapomni.add("planted the plum tree", "--tag", "garden", "--tag", "fruit", "--source", "diary")
@@ -295,6 +307,8 @@ def test_a_variable_that_goes_before_the_file_is_pointed_out(
     ran = zapomni("workspace", "use", "default")
     assert ran.code == 0
     assert f"ZAPOMNI_WORKSPACE is set to {zapomni.workspace}, which goes before the settings file.\n" == ran.err
+    monkeypatch.setenv("ZAPOMNI_WORKSPACE", "")
+    assert zapomni("workspace", "use", zapomni.workspace).err == ""
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def values_of(field: attrs.Attribute[Any]) -> st.SearchStrategy[Any]:
     by_kind: dict[Any, st.SearchStrategy[Any]] = {
         bool: st.booleans(),
         int: st.integers(1, 2**62),
-        float: st.floats(1e-6, 1e12) | st.integers(1, 2**53),
+        float: st.floats(1e-6, 36_500) | st.integers(1, 36_500),
         str: st.text(st.characters(codec="utf-8", exclude_characters="\0")),
         Path: st.text(st.characters(codec="utf-8", exclude_characters="\0~")).map(lambda text: f"/{text}"),
     }
@@ -83,7 +83,24 @@ def test_a_settings_file_gives_what_it_says(values: dict[str, Any], tmp_path: Pa
 @AT_ANY_SPEED
 @given(values=VALUES)
 def test_the_environment_gives_what_it_says(values: dict[str, Any]) -> None:
-    assert loaded(environ={variable(name): as_text(value) for name, value in values.items()}) == expected(values)
+    """An empty variable says nothing."""
+    environ = {variable(name): as_text(value) for name, value in values.items()}
+    assert loaded(environ=environ) == expected({name: value for name, value in values.items() if value != ""})
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONS))
+def test_an_empty_variable_is_not_set(name: str) -> None:
+    outcome = load(environ={"ZAPOMNI_CONFIG": "/dev/null", variable(name): ""})
+    assert outcome.settings == Settings()
+    assert outcome.origins[name] == "default"
+
+
+def test_every_number_with_a_fraction_has_an_end() -> None:
+    for name, field in OPTIONS.items():
+        if field.type is float:
+            for endless in ("inf", "nan"):
+                with pytest.raises(ConfigError, match=name):
+                    loaded({name: endless})
 
 
 @AT_ANY_SPEED
@@ -101,6 +118,7 @@ def test_flags_go_before_the_environment_and_that_before_the_file(
     in_file, in_environ, in_flag = (data.draw(st.none() | values_of(OPTIONS[name])) for _ in range(3))
     file = written(tmp_path, {} if in_file is None else {name: in_file})
     environ = {} if in_environ is None else {variable(name): as_text(in_environ)}
+    in_environ = None if in_environ == "" else in_environ  # an empty variable says nothing
     outcome = load({name: in_flag}, environ, file)
     spoken = [
         (value, origin)
@@ -149,6 +167,12 @@ def test_the_home_directory_may_be_written_short(monkeypatch: pytest.MonkeyPatch
         ("request_timeout", "soon", "must be a number; it is 'soon'"),
         ("request_timeout", "-1", "request_timeout must be greater than 0, not -1.0"),
         ("request_timeout", "nan", "request_timeout must be greater than 0, not nan"),
+        ("request_timeout", "inf", "request_timeout must be finite, not inf"),
+        ("store_linger", "inf", "store_linger must be finite, not inf"),
+        ("store_linger", "nan", "store_linger must be 0 or greater, not nan"),
+        ("query_timeout", "1e12", "query_timeout must be 1,000,000 at the most, not 1000000000000.0"),
+        ("retention_days", "inf", "retention_days must be finite, not inf"),
+        ("retention_days", "3000000", "retention_days must be 36,500 at the most, not 3000000.0"),
         ("shutdown_grace", "-0.5", "shutdown_grace must be 0 or greater, not -0.5"),
         ("log_level", "loud", "must be one of debug, info, warning, error; it is 'loud'"),
     ],
@@ -169,6 +193,7 @@ def test_a_wrong_value_is_named_with_what_it_should_be(name: str, value: str, wo
         ("request_timeout", False),
         ("workspace", 5),
         ("data_dir", []),
+        ("data_dir", ""),
         ("read_only", "perhaps"),
         ("log_level", 1),
         ("log_level", ["info"]),

@@ -5,6 +5,7 @@ A key that no option has is an error wherever it stands: a misspelt setting must
 """
 
 import difflib
+import math
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -31,14 +32,32 @@ _SWITCH = {
 }
 
 
+type Check = Callable[[object, "attrs.Attribute[Any]", Any], None]
+
+
 def _positive(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
     if not value > 0:
         raise ConfigError(f"{field.name} must be greater than 0, not {value}")
+    _finite(field, value)
 
 
 def _not_negative(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
     if not value >= 0:
         raise ConfigError(f"{field.name} must be 0 or greater, not {value}")
+    _finite(field, value)
+
+
+def _finite(field: "attrs.Attribute[Any]", value: float) -> None:
+    if value == math.inf:
+        raise ConfigError(f"{field.name} must be finite, not {value}")
+
+
+def _at_most(most: int) -> Check:
+    def check(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
+        if value > most:
+            raise ConfigError(f"{field.name} must be {most:,} at the most, not {value}")
+
+    return check
 
 
 def _data_dir() -> Path:
@@ -54,7 +73,7 @@ def _option(
     default: Any,
     help: str,  # the word that every parser of arguments uses
     *,
-    check: Callable[[object, "attrs.Attribute[Any]", Any], None] | None = None,
+    check: Check | list[Check] | None = None,
     secret: bool = False,
 ) -> Any:
     metadata = {"help": help, "secret": secret}
@@ -79,9 +98,14 @@ class Settings:
     falkordb_url: str | None = _option(None, "a FalkorDB server instead of the embedded one", secret=True)
     read_from_replicas: bool = _option(False, "send reads to replicas of the FalkorDB server")
     store_linger: float = _option(5.0, "seconds the store outlives its last client", check=_not_negative)
-    query_timeout: float = _option(30.0, "seconds that one database query may take", check=_positive)
+    # Sockets count a wait in milliseconds of 32 bits, and dates end with the year 9999.
+    query_timeout: float = _option(
+        30.0, "seconds that one database query may take, 1,000,000 at the most", check=[_positive, _at_most(1_000_000)]
+    )
     pool_size: int = _option(8, "connections to the database, at the most", check=_positive)
-    retention_days: float = _option(30.0, "days that deleted memories can be restored", check=_not_negative)
+    retention_days: float = _option(
+        30.0, "days that deleted memories can be restored, 36,500 at the most", check=[_not_negative, _at_most(36_500)]
+    )
     embedder: Literal["bundled", "onnx", "ollama", "openai"] = _option("bundled", "what turns text into vectors")
     embedding_model: str | None = _option(None, "the model's name, or its folder for onnx")
     embedding_url: str | None = _option(None, "the embedding server's address", secret=True)
@@ -113,7 +137,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Loaded:
-    """Gather the settings; flags that are None were not given. Raises `ConfigError`."""
+    """Gather the settings; flags that are None were not given, nor were empty variables. Raises `ConfigError`."""
     environ = os.environ if environ is None else environ
     named = file or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
     options = [field.name for field in attrs.fields(Settings)]
@@ -129,7 +153,8 @@ def load(
     for key, raw in _read_toml(named).items():
         take(key, raw, key, f"file {named or config_file()}")
     for key, text in environ.items():
-        if key.startswith(ENV_PREFIX) and key != CONFIG_VARIABLE:
+        # Whoever writes NAME= means to unset it, and would not look for the memories in the current directory.
+        if text and key.startswith(ENV_PREFIX) and key != CONFIG_VARIABLE:
             take(key.removeprefix(ENV_PREFIX).lower(), text, key, "environment")
     for key, raw in (flags or {}).items():
         if raw is not None:
@@ -165,18 +190,16 @@ def _convert(raw: object, field: "attrs.Attribute[Any]", where: str) -> object:
         if isinstance(raw, bool) or not isinstance(raw, str | int | float | Path):
             raise ValueError
         if wanted is Path:
+            if not str(raw):
+                raise ValueError
             return Path(str(raw)).expanduser()
-        if wanted is str and not isinstance(raw, str):
+        if not isinstance(raw, str | wanted) and wanted is not float:
             raise ValueError
-        return wanted(raw) if isinstance(raw, str) or wanted is float or isinstance(raw, wanted) else _refuse()
+        return wanted(raw)
     except (ValueError, KeyError, OverflowError) as error:
         kind = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(wanted, "a path")
         shown = "" if field.metadata["secret"] else f"; it is {raw!r}"
         raise ConfigError(f"{where} must be {kind}{shown}") from error
-
-
-def _refuse() -> object:
-    raise ValueError
 
 
 def _plain_type(wanted: Any) -> Any:

@@ -82,8 +82,8 @@ def settings_page() -> str:
 A flag goes before a variable of the environment, the variable before the settings file, the file before the default.
 The file is TOML, one `name = value` for each line; `--config` or `{CONFIG_VARIABLE}` name it, else it is `config.toml`
 in the platform's folder for settings (`~/.config/zapomni` on Linux, `~/Library/Application Support/zapomni` on macOS).
-The variable of a setting is its name in capitals after `{ENV_PREFIX}`. A name that is no setting is an error wherever
-it stands. `zapomni config show` prints each value and where it comes from.
+The variable of a setting is its name in capitals after `{ENV_PREFIX}`; an empty one counts as not set. A name that is
+no setting is an error wherever it stands. `zapomni config show` prints each value and where it comes from.
 
 | setting | kind | default | meaning |
 |---|---|---|---|

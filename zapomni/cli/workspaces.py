@@ -139,7 +139,7 @@ def run_use(options: argparse.Namespace) -> int:
         else:
             console.line(f"{info.name} is the default workspace now ({path}).")
         variable = f"{ENV_PREFIX}WORKSPACE"
-        if os.environ.get(variable, info.name) != info.name:
+        if (os.environ.get(variable) or info.name) != info.name:
             console.note(f"{variable} is set to {os.environ[variable]}, which goes before the settings file.")
         return EXIT_OK
 
