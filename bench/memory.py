@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from zapomni.store.workspace import Workspace
 
 TEXTS = {"short": 80, "1 KB": 1_000, "100 KB": 100_000, "10 MB": 10_000_000}
+BOOK = 1_000_000
 FILTERS: Mapping[str, Mapping[str, Any]] = {"search": {}, "search, filter that leaves 10 %": {"tags": [TENTH]}}
 SIDES = {"": Filters(), ", filter that leaves 10 %": Filters(tags=(TENTH,))}
 
@@ -116,9 +117,18 @@ def measure_clients(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
             server.end()
 
 
-def measure_last_adds(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
+def measure_writers(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
+    """Measure what changes the store, or needs another filling of it."""
     (server,) = start_servers(data, 1)
     measure_adds(rows, chunks, server, plan)
+    server.call("create_workspace", {"name": "book"}, 1)
+    characters = min(BOOK, plan.largest_text)
+    server.call("add_memory", {"text": text_of(characters), "workspace": "book"}, 1)
+    times = Times()
+    for number in range(min(plan.rounds, 20)):
+        with times.one():
+            server.call("search_memory", {"query": query(), "workspace": "book"}, number)
+    rows.note(f"search, one memory of {characters:,} characters", clients=1, calls=len(times), **times.figures())
     server.end()
 
 
@@ -134,8 +144,7 @@ async def measure(rows: Rows, data: Path, plan: Plan) -> None:
             await trio.to_thread.run_sync(measure_clients, rows, chunks, data, plan)
             await measure_sides(rows, chunks, store.workspace("default"), embedder, plan)
             measure_costs(rows, empty, await engine.get_stats())
-        # The texts of this come last: they would count as chunks of the store.
-        await trio.to_thread.run_sync(measure_last_adds, rows, chunks, data, plan)
+        await trio.to_thread.run_sync(measure_writers, rows, chunks, data, plan)
 
 
 def measure_costs(rows: Rows, empty: Statistics, held: Statistics) -> None:
@@ -152,7 +161,7 @@ def growths(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[float, float]]:
     """Return, for everything that was measured at several sizes with one client, its figure at each."""
     found: dict[str, dict[float, float]] = {}
     for row in rows:
-        if row.get("clients", 1) == 1 and (value := row.get("p50 ms", row.get("MB"))):
+        if "chunks" in row and row.get("clients", 1) == 1 and (value := row.get("p50 ms", row.get("MB", 0))) > 0:
             found.setdefault(row["what"], {})[row["chunks"]] = value
     return {what: line for what, line in found.items() if len(line) > 1}
 
