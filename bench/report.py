@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 OUT = Path(__file__).parent / "out"
+_LETTER = 7.5  # pixels that one takes, more or less
 _COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2")
 
 
@@ -93,7 +94,7 @@ def save(name: str, rows: Sequence[Mapping[str, Any]], **facts: object) -> Path:
 def plot_bars(name: str, title: str, bars: Mapping[str, float], unit: str) -> Path:
     """Draw one bar for each name, and return where."""
     most = max(bars.values(), default=1.0) or 1.0
-    left = 24 + 7 * max(map(len, bars), default=0)  # pixels that a letter of this size takes, more or less
+    left = 24 + int(_LETTER * max(map(len, bars), default=0))
     width, height = left + 500, 46 + 30 * len(bars)
     parts = []
     for place, (label, value) in enumerate(bars.items()):
@@ -143,7 +144,7 @@ def plot_lines(name: str, title: str, lines: Mapping[str, Mapping[float, float]]
         parts.append(
             f'<text x="{left + width + 14}" y="{top + 16 + 20 * number}" fill="{colour}">{_escaped(label)}</text>'
         )
-    return _draw(name, title, left + width + 240, top + height + 60, parts)
+    return _draw(name, title, left + width + 24 + int(_LETTER * max(map(len, lines))), top + height + 60, parts)
 
 
 def _draw(name: str, title: str, width: int, height: int, parts: Sequence[str]) -> Path:
