@@ -189,8 +189,8 @@ def measure(adapter: Adapter, notes: Sequence[Note], limit: float) -> dict[str, 
                     answer = search.call(peer, adapter.to_search(note.question))
                 found += note.answer in answer
             figures = {"ready ms": ready, "first add ms": adds[0]}
-            for name, times in {"add": adds, "search": searches}.items():
-                figures |= {f"{name} {figure}": value for figure, value in times.figures().items()}
+            for work, times in {"add": adds, "search": searches}.items():
+                figures |= {f"{work} {figure}": value for figure, value in times.figures().items()}
             figures |= {"found": found / len(notes), "RSS MB": resident_bytes(peer, folder) / 1e6}
         psutil.wait_procs(inhabitants(folder), timeout=10)
         return figures
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str]) -> None:
             continue
         try:
             rows.add({"server": adapter.name, "state": "measured", **measure(adapter, notes, options.limit)})
-        except (RuntimeError, ValueError, OSError) as error:
+        except (RuntimeError, ValueError, OSError, psutil.Error) as error:
             rows.add({"server": adapter.name, "state": f"failed: {error}"[:100]})
     report.show(f"{options.notes} notes of 1 KB, added and asked for", rows)
     report.save("compare", rows, notes=options.notes)
