@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import unicodedata
 from itertools import pairwise
+from time import thread_time
 
 import pytest
 from hypothesis import given
@@ -121,6 +122,21 @@ def test_a_text_without_any_break_is_still_cut() -> None:
 def test_one_endless_cluster_does_not_run_away() -> None:
     text = "e" + unicodedata.lookup("COMBINING ACUTE ACCENT") * 20_000
     assert max(estimate_tokens(piece.text) for piece in chunk(text)) <= 240
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [*".!?…\"')]。」؟।", "\n", " ", "\t", "\r", "#", "`", "~", "-", "*", "1", "1.", ".'", ". a", "\n#", "\n-", "\n```"],
+)
+def test_a_run_of_anything_takes_no_longer_than_its_length_is_worth(unit: str) -> None:
+    """Prose of the same length is the measure; with every part of a run tried, it is thousands of times that."""
+    size = 100_000
+    took = []
+    for text in ((PROSE * size)[:size], "Contents " + (unit * size)[:size] + "x"):
+        began = thread_time()
+        chunk(text)
+        took.append(thread_time() - began)
+    assert took[1] < 100 * max(took[0], 0.01)
 
 
 def test_the_largest_text_is_cut_into_bounded_passages() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from time import thread_time
 
 import pytest
 from hypothesis import given
@@ -277,3 +278,51 @@ def test_a_query_that_names_nobody_gives_no_hints() -> None:
 
 def test_words_keep_their_order() -> None:
     assert [word.primary for word in words("one two")] == [("one",), ("two",)]
+
+
+RUNS = [
+    *(
+        "a",
+        "A",
+        "1",
+        "_",
+        "я",
+        "黑",
+        "각",
+        "ไ",
+        "é",
+        "\u0301",
+        "\u200d",
+        "'",
+        "-",
+        ".",
+        "/",
+        "@",
+        ",",
+        ":",
+        "+",
+        "#",
+        "☃",
+    ),
+    *("a-", "a.", "a'", "a_", "a/", "aA", "A1", "1.", "1,", "1:", "1-", "1,000", "🇩🇪", "'s", "ab ", "1 ", "3rd "),
+    *("2024", "2024-", "2024-01-", "1月", "2024年", "may", "may ", "may, ", "in ", "of ", "de ", "3 of ", "in may "),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "unit"),
+    [
+        *(("", unit) for unit in RUNS),
+        *((before, space) for before in ("", "may", "3 may", "may 3", "may,", "in", "3 of", "Ann") for space in " \n"),
+    ],
+)
+def test_a_run_of_anything_takes_no_longer_than_its_length_is_worth(before: str, unit: str) -> None:
+    """Prose of the same length is the measure; with every part of a run tried, it is thousands of times that."""
+    size = 100_000
+    took = []
+    for text in (("The cat sat on the mat in May. " * size)[:size], before + (unit * size)[:size] + "x"):
+        began = thread_time()
+        words(text)
+        hints(text, [passage(text)])
+        took.append(thread_time() - began)
+    assert took[1] < 100 * max(took[0], 0.01)

@@ -25,10 +25,12 @@ _WRAP, _SENTENCE, _ITEM, _PARAGRAPH, _HEADING = range(5)
 _VIRAMAS = frozenset("\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d")
 _LONGEST_CLUSTER = 64  # code points of one visible character; what is longer is no text
 
+# A run is taken whole or not at all, and from its first character only: a table of contents has dots by the thousand
+# with no space after them, and to try every part of such a run takes the square of its length.
 _BREAK = re.compile(
-    r"[.!?…]+[\"'”’»)\]]*\s++(?![a-zа-я])"
-    r"|[。！？；｡]+[」』”’）]*\s*+"
-    r"|[؟۔।॥։።။៕]+\s*+"
+    r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+\s++(?![a-zа-я])"
+    r"|[。！？；｡]++[」』”’）]*+\s*+"
+    r"|[؟۔।॥։።။៕]++\s*+"
     r"|\n\s*+"
 )
 _FENCE = re.compile(r"[ \t]{0,3}(?:```|~~~)")

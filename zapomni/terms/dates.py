@@ -31,11 +31,12 @@ _BEFORE = r"(?:in|on|of|since|during|by|until|till|before|after|early|mid|late|l
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _YEAR = r"(?:19|20)\d\d"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?"
+# Spaces are taken whole, so that a long run of them is not tried in every division between two parts.
 _MENTION = re.compile(
     rf"(?P<iso_year>{_YEAR})-(?P<iso_month>0[1-9]|1[0-2])(?:-(?P<iso_day>0[1-9]|[12]\d|3[01]))?(?!\d)"
     rf"|(?:(?P<cjk_year>{_YEAR})年)?(?P<cjk_month>1[0-2]|0?[1-9])月(?:(?P<cjk_day>3[01]|[12]\d|0?[1-9])[日号])?"
-    rf"|(?:\b(?P<lead>{_BEFORE})\s+)?(?:\b(?P<day_first>{_DAY})\s+(?:of\s+|de\s+)?)?\b(?P<month>{_MONTH})\b\.?"
-    rf"(?:\s+(?P<day>{_DAY})(?![\d\w]))?(?:\s*,?\s*(?:de\s+)?(?P<year>{_YEAR})\b)?"
+    rf"|(?:\b(?P<lead>{_BEFORE})\s++)?(?:\b(?P<day_first>{_DAY})\s++(?:of\s++|de\s++)?)?\b(?P<month>{_MONTH})\b\.?"
+    rf"(?:\s++(?P<day>{_DAY})(?![\d\w]))?(?:\s*+(?:,\s*+)?(?:de\s++)?(?P<year>{_YEAR})\b)?"
     rf"|(?<![\d.])(?P<bare>{_YEAR})(?![\d.]\d|\d)"
 )
 
