@@ -130,7 +130,7 @@ async def test_an_engine_opens_without_waiting_for_anything_and_ends_without_a_t
 
 async def test_an_engine_that_is_made_ready_answers_and_ends(store_settings: Settings) -> None:
     with trio.fail_after(30):
-        async with open_engine(attrs.evolve(store_settings, retention_days=1e300)) as engine:
+        async with open_engine(attrs.evolve(store_settings, retention_days=36_500)) as engine:
             await engine.ready()
             await engine.search_memory("anything")
 
