@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import uuid
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -355,6 +356,19 @@ def test_a_backup_comes_back_in_another_directory(
     other = ("--data-dir", str(tmp_path / "other"))
     assert zapomni.workspace in zapomni("restore", str(file), "--json", *other).data["workspaces"]
     assert zapomni("get", added, "--text", *other).code == 0
+
+
+def test_a_backup_follows_a_link_and_replaces_no_pipe(zapomni: CommandLine, tmp_path: Path) -> None:
+    link, file, pipe = tmp_path / "link", tmp_path / "file", tmp_path / "pipe"
+    link.symlink_to(file)
+    os.mkfifo(pipe)
+    for flags in ((), ("--force",)):
+        assert zapomni("backup", str(link), *flags).code == 0
+        assert link.is_symlink()
+        assert file.read_bytes().startswith(b"zapomni backup")
+        told = f"zapomni: {pipe} is no file, and a backup takes the place of nothing else\n"
+        assert zapomni("backup", str(pipe), *flags) == Ran(1, "", told)
+        assert pipe.is_fifo()
 
 
 def test_a_damaged_backup_is_named(zapomni: CommandLine, tmp_path: Path) -> None:

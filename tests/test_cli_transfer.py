@@ -315,6 +315,71 @@ def test_a_mistake_is_one_line(
     assert not (tmp_path / "new").exists()
 
 
+def test_an_export_follows_a_link(data: Path, tmp_path: Path) -> None:
+    assert main(["add", "linked"]) == 0
+    file, link = tmp_path / "file", tmp_path / "link"
+    link.symlink_to("file")
+    for _ in range(2):  # what it names is not there yet, and then it is
+        assert main(["export", str(link)]) == 0
+        assert link.is_symlink()
+        assert b"linked" in file.read_bytes()
+        file.write_text("before")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "folder").symlink_to("notes")
+    assert main(["export", "--format", "markdown", str(tmp_path / "folder")]) == 0
+    assert (tmp_path / "folder").is_symlink()
+    assert list((tmp_path / "notes").iterdir())
+    (tmp_path / "circle").symlink_to("circle")
+    assert main(["export", str(tmp_path / "circle")]) == 1
+    assert (tmp_path / "circle").is_symlink()
+
+
+def test_an_export_writes_into_a_pipe_and_a_device(data: Path, tmp_path: Path) -> None:
+    assert main(["add", "through the pipe"]) == 0
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    child = subprocess.Popen(command("export", str(pipe)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        reader = subprocess.run(["cat", str(pipe)], capture_output=True, timeout=60, check=True)
+        assert child.communicate(timeout=60) == (f"Wrote 1 memory of 1 workspace to {pipe}\n".encode(), b"")
+    finally:
+        child.kill()
+        child.communicate()
+    assert reader.stdout == run("export", "-").stdout
+    assert pipe.is_fifo()
+    assert run("export", "/dev/full").stderr == b"zapomni: /dev/full cannot be written: No space left on device\n"
+
+
+def test_the_path_of_standard_output_is_standard_output(data: Path, tmp_path: Path) -> None:
+    assert main(["add", "to the path"]) == 0
+    named = run("export", "/dev/stdout")
+    assert (named.returncode, named.stderr) == (0, b"Wrote 1 memory of 1 workspace\n")
+    assert named.stdout == run("export", "-").stdout
+    with (tmp_path / "log").open("ab") as log:
+        log.write(b"before\n")
+        log.flush()
+        subprocess.run(command("export", "/dev/stdout"), stdout=log, stderr=subprocess.PIPE, timeout=60, check=True)
+    assert (tmp_path / "log").read_bytes() == b"before\n" + named.stdout
+
+
+def test_an_export_to_a_pipe_without_a_reader_can_be_interrupted(data: Path, tmp_path: Path) -> None:
+    assert main(["add", "nobody reads"]) == 0
+    os.mkfifo(tmp_path / "pipe")
+    child = subprocess.Popen(
+        command("export", str(tmp_path / "pipe"), "--log-level", "debug"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(timeout=3)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=30) == 130
+    finally:
+        child.kill()
+        child.communicate()
+
+
 def test_an_export_to_a_reader_that_takes_nothing_can_be_interrupted(data: Path, tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(jsonl.HEADER + lines([Record(text="x" * 300_000)]))
     assert main(["import", str(tmp_path / "in")]) == 0

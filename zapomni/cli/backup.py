@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,8 +63,11 @@ def run_backup(options: argparse.Namespace) -> int:
     path: Path = options.file
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; name a file")
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path} is no file, and a backup takes the place of nothing else")
     if path.exists() and not options.force:
         raise ConfigError(f"{path} is there already; --force replaces it")
+    real = Path(os.path.realpath(path))  # what a link names is replaced, not the link
 
     async def work(settings: Settings, console: Console) -> int:
         import trio
@@ -71,7 +75,7 @@ def run_backup(options: argparse.Namespace) -> int:
         from zapomni.store.store import open_store
 
         async with open_store(settings) as store:
-            await store.back_up(path)
+            await store.back_up(real)
         count = (await trio.Path(path).stat()).st_size
         if console.json:
             console.data({"file": str(path), "bytes": count})

@@ -79,12 +79,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run_export(options: argparse.Namespace) -> int:
     """Write all memories; a file of the same name stays as it is until the last is written."""
-    if options.path == STREAM and (options.format == MARKDOWN or options.json):
+    from zapomni.cli import target
+
+    streamed = options.path == STREAM or target.is_stdout(options.path)
+    if streamed and (options.format == MARKDOWN or options.json):
         raise ValidationError("standard output takes JSON Lines, and nothing beside them")
 
     async def work(engine: MemoryEngine, console: Console) -> int:
-        from zapomni.cli import target
-
         names = [info.name for info in await engine.list_workspaces()]
         if options.workspace is not None:
             names = [engine.current_workspace]
@@ -100,7 +101,7 @@ def run_export(options: argparse.Namespace) -> int:
                             line.show(f"{written.total():,} memories written")
 
             async with aclosing(records()) as exported:
-                if options.path == STREAM:
+                if streamed:
                     await target.write_stream(exported)
                 elif options.format == JSONL:
                     await target.write_file(exported, Path(options.path))
@@ -109,7 +110,7 @@ def run_export(options: argparse.Namespace) -> int:
         told = f"Wrote {counted(written.total(), 'memory', 'memories')} of {counted(len(written), 'workspace')}"
         if console.json:
             console.data({"path": options.path, "format": options.format, "memories": written})
-        elif options.path == STREAM:
+        elif streamed:
             console.note(told)
         else:
             console.line(printable(f"{told} to {options.path}"))
