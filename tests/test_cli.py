@@ -85,6 +85,13 @@ def test_every_flag_of_serve_is_a_setting() -> None:
         (["serve", "--frobnicate"], "unrecognized arguments: --frobnicate"),
         (["serve", "--log-level", "loud"], "invalid choice: 'loud'"),
         (["serve", "--request-timeout"], "expected one argument"),
+        (
+            ["serve", "--request-timeout", "soon"],
+            "argument --request-timeout: request_timeout must be a number; it is 'soon'",
+        ),
+        (["serve", "--request-timeout", "inf"], "request_timeout must be finite, not inf"),
+        (["serve", "--max-concurrent", "0"], "max_concurrent must be greater than 0, not 0"),
+        (["search", "x", "--data-dir", ""], "argument --data-dir: data_dir must be a path; it is ''"),
         (["serve", "now"], "unrecognized arguments: now"),
     ],
 )
@@ -97,17 +104,19 @@ def test_a_mistake_in_the_command_line_is_named(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("variable", "value", "words"),
     [
-        (["--request-timeout", "soon"], "--request-timeout (flag) must be a number; it is 'soon'"),
-        (["--max-concurrent", "0"], "max_concurrent must be greater than 0, not 0"),
-        (["--config", "/nowhere/zapomni.toml"], "the settings file /nowhere/zapomni.toml does not exist"),
+        ("ZAPOMNI_REQUEST_TIMEOUT", "soon", "ZAPOMNI_REQUEST_TIMEOUT (environment) must be a number; it is 'soon'"),
+        ("ZAPOMNI_MAX_CONCURRENT", "0", "max_concurrent must be greater than 0, not 0"),
+        ("ZAPOMNI_QUERY_TIMEOUT", "inf", "query_timeout must be finite, not inf"),
+        ("ZAPOMNI_CONFIG", "/nowhere/zapomni.toml", "the settings file /nowhere/zapomni.toml does not exist"),
     ],
 )
 def test_a_wrong_setting_is_named_in_one_line(
-    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+    variable: str, value: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["serve", *arguments]) == 1
+    monkeypatch.setenv(variable, value)
+    assert main(["serve"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == f"zapomni: {words}\n"

@@ -46,6 +46,7 @@ def test_the_pages_leave_nothing_out() -> None:
 def test_every_command_explains_itself_and_its_arguments() -> None:
     for parser in parsers(build_parser()):
         assert parser.description, parser.prog
+        assert "example" in (parser.epilog or ""), parser.prog
         for action in parser._actions:
             assert isinstance(action, argparse._SubParsersAction) or action.help, f"{parser.prog} {action.dest}"
 

@@ -162,6 +162,13 @@ def load(
     return Loaded(Settings(**values), origins)
 
 
+def value_of(name: str, text: str) -> Any:
+    """Read one option's value from its text, and check it. Raises `ConfigError`."""
+    value: Any = _convert(text, Settings.option(name), name)
+    Settings(**{name: value})
+    return value
+
+
 def _read_toml(named: Path | None) -> dict[str, Any]:
     path = named or config_file()
     try:

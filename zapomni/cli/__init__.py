@@ -32,7 +32,7 @@ EXIT_TERMINATED = EXIT_SIGNALLED + signal.SIGTERM
 EXITS = {
     EXIT_OK: "done",
     EXIT_FAILED: "it could not be done; one line on standard error says why",
-    EXIT_USAGE: "what was asked makes no sense: an unknown flag, an empty text, an id that is none",
+    EXIT_USAGE: "what was asked makes no sense: an unknown flag, a wrong value, an empty text, an id that is none",
     EXIT_NOT_FOUND: "the memory or workspace that was named does not exist, or a search found nothing",
     EXIT_INTERRUPTED: "interrupted by Ctrl-C",
     EXIT_BROKEN_PIPE: "whoever read the output went away, as head does",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +79,10 @@ def _text(words: list[str]) -> str:
     if not words:
         raise ValidationError("nothing to remember: give a text, - for standard input, or --file FILE")
     if len(words) == 1 and words != ["-"] and _is_file(words[0]):
+        quoted = shlex.quote(words[0])
         raise ValidationError(
-            f"{words[0]} is a file; --file {words[0]} adds what is in it (to add its name, pipe it to 'zapomni add -')"
+            f"{words[0]} is a file; to add what is in it: zapomni add --file {quoted}; "
+            f"to add its name: printf %s {quoted} | zapomni add -"
         )
     return text_of(words)
 

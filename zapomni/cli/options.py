@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import attrs
 
-from zapomni.config import ENV_PREFIX, Loaded, Settings, load
+from zapomni.config import ENV_PREFIX, Loaded, Settings, load, value_of
+from zapomni.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 class Help(argparse.HelpFormatter):
@@ -61,7 +62,20 @@ def add_setting_flags(
         elif get_origin(field.type) is Literal:
             group.add_argument(flag, choices=get_args(field.type), default=None, help=text)
         else:
-            group.add_argument(flag, metavar=name.split("_")[-1].upper(), default=None, help=text)
+            metavar = name.split("_")[-1].upper()
+            group.add_argument(flag, type=_reader(name), metavar=metavar, default=None, help=text)
+
+
+def _reader(name: str) -> Callable[[str], Any]:
+    """Return what reads a flag for argparse, so that a wrong value is as wrong a usage as a wrong flag."""
+
+    def read(text: str) -> Any:
+        try:
+            return value_of(name, text)
+        except ConfigError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return read
 
 
 def load_settings(options: argparse.Namespace) -> Loaded:

@@ -44,6 +44,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             "environment before the settings file, the file before the default. Addresses and keys that may be secret "
             "are hidden."
         ),
+        examples=(
+            "zapomni config show",
+            "zapomni config show --json | jq .settings.data_dir",
+        ),
     )
     add_json_flag(showing)
     add_setting_flags(showing, ("workspace", "data_dir", "log_level"))

@@ -45,10 +45,25 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
 
-    listing = add_command(actions, "list", help="list them", description="List all workspaces and what is in them.")
+    listing = add_command(
+        actions,
+        "list",
+        help="list them",
+        description="List all workspaces and what is in them.",
+        examples=(
+            "zapomni workspace list",
+            "zapomni workspace list --json",
+        ),
+    )
     listing.set_defaults(run=run_list)
 
-    creating = add_command(actions, "create", help="make one", description="Make a workspace.")
+    creating = add_command(
+        actions,
+        "create",
+        help="make one",
+        description="Make a workspace.",
+        examples=("zapomni workspace create garden",),
+    )
     creating.add_argument("name", metavar="NAME", help="its name")
     creating.set_defaults(run=run_create)
 
@@ -57,6 +72,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "delete",
         help="remove one for good",
         description="Remove a workspace and every memory in it for good. Nothing brings them back but a backup.",
+        examples=(
+            "zapomni workspace delete garden",
+            "zapomni workspace delete garden --yes",
+        ),
     )
     deleting.add_argument("name", metavar="NAME", help="its name")
     deleting.add_argument("-y", "--yes", action="store_true", help="do not ask; needed where there is no terminal")
@@ -69,6 +88,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description=(
             "Make a workspace the one that commands and servers use when they name none, by the line 'workspace' of "
             "the settings file. Servers that are running keep the one they have."
+        ),
+        examples=(
+            "zapomni workspace use garden",
+            "zapomni workspace use default",
         ),
     )
     using.add_argument("name", metavar="NAME", help="its name")
