@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.fakes import AT_ANY_SPEED
 from zapomni.errors import ValidationError
+from zapomni.tools.add_memory import AddMemoryRequest
 from zapomni.tools.arguments import structure
 from zapomni.tools.schema import argument
 
@@ -158,3 +159,9 @@ def test_whatever_is_sent_is_taken_or_refused_in_words(arguments: Any) -> None:
 @given(st.dictionaries(st.text(), VALID_JSON, max_size=4))
 def test_metadata_is_kept_as_given(notes: dict[str, Any]) -> None:
     assert structure({"drink": "tea", "notes": notes}, Order).notes == notes
+
+
+def test_metadata_has_a_size_that_a_store_can_index() -> None:
+    with pytest.raises(ValidationError, match="metadata exceeds maximum size of 1,000,000 bytes"):
+        structure({"text": "t", "metadata": {"blob": "x" * 1_000_001}}, AddMemoryRequest)
+    assert structure({"text": "t", "metadata": {"blob": "x" * 900_000}}, AddMemoryRequest).metadata is not None

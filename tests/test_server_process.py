@@ -157,6 +157,14 @@ async def test_a_closed_stderr_costs_log_lines_and_nothing_else() -> None:
         assert await server.wait_gone() == 0
 
 
+async def test_a_client_that_does_not_read_stderr_loses_log_lines_and_nothing_else() -> None:
+    async with started() as server:  # nobody reads its stderr, and a pipe holds some hundred lines
+        for number in range(1500):
+            assert "result" in await server.ask(call(number, "slow_tool", seconds=0))
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.wait_gone() == 0
+
+
 async def test_no_print_and_no_child_reaches_the_protocol() -> None:
     async with started() as server:
         answer = await server.ask(call(1, "printing_tool"))

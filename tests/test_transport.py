@@ -210,3 +210,28 @@ async def test_ids_that_are_in_use_twice_are_answered_twice() -> None:
     async with connected(server_with(SlowTool())) as client:
         await client.send(call(7, "slow_tool", seconds=0.05), call(7, "slow_tool", seconds=0.05))
         assert [(await client.receive() or {})["id"] for _ in range(2)] == [7, 7]
+
+
+async def test_a_ping_is_answered_however_much_is_in_flight() -> None:
+    async with connected(server_with(SlowTool(), shutdown_grace=0)) as client:
+        for start in range(0, MAX_IN_FLIGHT, 100):
+            await client.send(*(call(number, "slow_tool") for number in range(start, start + 100)))
+        assert (await client.ask(request("alive?", "ping")))["result"] == {}
+
+
+async def test_what_breaks_at_the_deadline_is_an_answer_like_any_other() -> None:
+    class BreaksWhenCancelled(SomeTool):
+        async def execute(self, arguments: dict[str, Any]) -> dict[str, Any]:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.sleep_forever)
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    raise ValueError("the text of a memory")
+
+    server = server_with(BreaksWhenCancelled(), request_timeout=0.05)
+    answer = await server.handle_request(call(1, "some_tool"))
+    assert answer["error"] == {"code": -32603, "message": "Tool execution failed: some_tool"}
+    async with connected(server) as client:
+        assert (await client.ask(call(2, "some_tool")))["error"]["code"] == -32603
+    assert server.get_stats().total_errors == 2

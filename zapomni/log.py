@@ -6,13 +6,13 @@ import contextlib
 import io
 import logging
 import os
+import select
 import sys
 from typing import TYPE_CHECKING
 
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TextIO
 
     from structlog.typing import FilteringBoundLogger, Processor
@@ -34,8 +34,8 @@ _PROCESSORS: list[Processor] = [
 class _Forgiving(io.StringIO):
     """A stream that loses lines rather than requests.
 
-    A client may start a process without stderr, close it, or not read it; and where it shares a descriptor with
-    stdout, that one is non-blocking.
+    A client may start a process without stderr, close it, or not read it: a line that would have to wait for its
+    reader is lost, since the event loop would wait with it.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
@@ -43,22 +43,30 @@ class _Forgiving(io.StringIO):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        self._try(lambda stream: stream.write(text))
+        stream = self._stream or sys.stderr
+        if stream is not None:
+            try:
+                _write(stream, text)
+            except BrokenPipeError:
+                _lead_nowhere(stream)
+            except (OSError, ValueError):
+                pass
         return len(text)
 
-    def flush(self) -> None:
-        self._try(lambda stream: stream.flush())
 
-    def _try(self, act: Callable[[TextIO], object]) -> None:
-        stream = self._stream or sys.stderr
-        if stream is None:
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):  # not a file, so nothing that could keep us waiting
+        stream.write(text)
+        return
+    data = text.encode("utf-8", "backslashreplace")
+    ready = select.poll()
+    ready.register(descriptor, select.POLLOUT)
+    for start in range(0, len(data), select.PIPE_BUF):  # as much as a pipe that says it is ready takes at once
+        if not ready.poll(0):
             return
-        try:
-            act(stream)
-        except BrokenPipeError:
-            _lead_nowhere(stream)
-        except (OSError, ValueError):
-            pass
+        os.write(descriptor, data[start : start + select.PIPE_BUF])
 
 
 def _lead_nowhere(stream: TextIO) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -56,6 +58,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(options: argparse.Namespace) -> int:
     """Serve until there is nobody to serve."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _end_at_once)  # outside the server's own watch, there is nothing to wait for
     settings = load_settings(options).settings
     # The protocol's types take most of a second to import, so whoever only asks for help does not pay for them.
     import trio
@@ -67,6 +71,11 @@ def run(options: argparse.Namespace) -> int:
     trio.run(_serve, settings)
     gc.freeze()  # a collection at exit would walk all of those types: 350 ms for nothing
     return 0
+
+
+def _end_at_once(*_: object) -> None:
+    """End cleanly while the server is not yet serving, or no more: whatever was acknowledged is on disk."""
+    os._exit(0)
 
 
 async def _serve(settings: Settings) -> None:

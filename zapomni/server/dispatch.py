@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from zapomni.tools.call import Reporter
 
 RequestId = str | int | None
+
+CONSTANT = frozenset({"prompts/list", "prompts/get", "resources/templates/list"})
+"""Methods that ask nothing of the engine."""
 Method = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Answers a request from its params, as they came. Raises `RequestError` and the errors of `zapomni.errors`."""
 
@@ -74,7 +77,7 @@ class Dispatcher:
     async def answer(self, method: str, params: Mapping[str, Any], *, request_id: RequestId = None) -> dict[str, Any]:
         """Answer a request that is not about tools."""
         work = functools.partial(_explained, method, self.methods[method], params)
-        return await self.requests.run(Request(method, request_id=request_id), work)
+        return await self.requests.run(Request(method, request_id=request_id, waits=method not in CONSTANT), work)
 
     async def handle(self, request: object) -> dict[str, Any]:
         """Answer a request that came as a dict and not over the wire."""

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
     type Handler[Result] = Callable[[ServerRequestContext[Any, Any], object], Awaitable[Result]]
 
-INSTRUCTIONS = (
+SEARCH_FIRST = (
     "Zapomni is the user's long-term memory. Search it before you answer anything that earlier conversations may have "
-    "settled, and add what is worth remembering: facts, preferences, decisions, in the user's own words."
+    "settled."
 )
+ADD_WHAT_MATTERS = "Add what is worth remembering: facts, preferences, decisions, in the user's own words."
 
 
 def build_protocol(dispatcher: Dispatcher) -> Server[Any]:
@@ -60,7 +61,7 @@ def build_protocol(dispatcher: Dispatcher) -> Server[Any]:
         version=__version__,
         title="Zapomni",
         description="Long-term memory for AI agents",
-        instructions=INSTRUCTIONS,
+        instructions=_instructions(dispatcher),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=answer_with("resources/list", types.ListResourcesResult),
@@ -72,6 +73,12 @@ def build_protocol(dispatcher: Dispatcher) -> Server[Any]:
     )
     server.middleware.clear()  # tracing costs a tenth of a millisecond per call, and there is no exporter
     return server
+
+
+def _instructions(dispatcher: Dispatcher) -> str:
+    """Tell a model how to use the tools that it is offered."""
+    can_add = dispatcher.registry.get_tool("add_memory") is not None
+    return f"{SEARCH_FIRST} {ADD_WHAT_MATTERS}" if can_add else SEARCH_FIRST
 
 
 def _reporter_of(ctx: ServerRequestContext[Any, Any]) -> Reporter | None:

@@ -85,7 +85,8 @@ class Requests:
         with structlog.contextvars.bound_contextvars(request_id=_shown_id(request.request_id)):
             try:
                 with answering(call):
-                    result = await self._run(request, work)
+                    # Around the deadline, not inside it: what breaks while work is being cancelled is caught, too.
+                    result = await attempt(self._run, request, work)
                 outcome = _outcome_of(result)
                 if isinstance(result, Failure):
                     raise _as_request_error(result.error, request)
@@ -97,17 +98,17 @@ class Requests:
                 milliseconds = round((time.perf_counter() - started) * 1000, 2)
                 log.info("request", method=request.method, outcome=outcome, ms=milliseconds, **facts, **call.facts)
 
-    async def _run[T](self, request: Request, work: Callable[[], Awaitable[T]]) -> T | Failure:
+    async def _run[T](self, request: Request, work: Callable[[], Awaitable[T]]) -> T:
         seconds = self._timeout if request.timeout is None else request.timeout
         with trio.move_on_after(seconds):
             if not request.waits:
-                return await attempt(work)
+                return await work()
             await self._take_turn()
             try:
-                return await attempt(work)
+                return await work()
             finally:
                 self._turns.release()
-        return Failure(RequestError(TIMED_OUT, f"{request.subject} timed out after {seconds:g} s"))
+        raise RequestError(TIMED_OUT, f"{request.subject} timed out after {seconds:g} s")
 
     async def _take_turn(self) -> None:
         """Take a free turn at once; going round the loop for it would be a good part of what a call costs."""

@@ -65,6 +65,7 @@ class MCPServer:
         self._running = False
         self._started = self._ended = time.monotonic()
         self._stop: Callable[[], None] | None = None
+        self._told_to_stop = False
 
     @property
     def running(self) -> bool:
@@ -142,7 +143,7 @@ class MCPServer:
             await self._serve(source, sink, watch_for_orphaning=stdin is None, task_status=task_status)
 
     def _note_end(self) -> None:
-        self._running, self._ended, self._stop = False, time.monotonic(), None
+        self._running, self._ended, self._stop, self._told_to_stop = False, time.monotonic(), None, False
         stats = self.get_stats()
         log.info(
             "server_stopped",
@@ -166,6 +167,8 @@ class MCPServer:
         async with connection as transport, trio.open_nursery() as nursery:
             token = trio.lowlevel.current_trio_token()
             self._stop = lambda: token.run_sync_soon(transport.stop, idempotent=True)
+            if self._told_to_stop:
+                transport.stop()
             await nursery.start(watch_signals, transport.stop)
             if watch_for_orphaning:
                 nursery.start_soon(watch_parent, transport.stop)
@@ -176,11 +179,13 @@ class MCPServer:
     def shutdown(self) -> None:
         """Ask a running server to end; `run` returns after the grace, or sooner when nothing is running.
 
-        It may be called at any time, again, and from any thread.
+        It may be called at any time, again, and from any thread; before `run` has begun it does nothing.
         """
-        if self._stop is not None:
+        self._told_to_stop = self._running
+        stop = self._stop
+        if stop is not None:
             with contextlib.suppress(trio.RunFinishedError):
-                self._stop()
+                stop()
 
 
 @contextlib.asynccontextmanager

@@ -13,23 +13,24 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeGuard
 
 import anyio
 import attrs
 import mcp_types as types
 import trio
-from mcp.shared.message import SessionMessage
 
 from zapomni.server.framing import TOO_LONG, LineSplitter, decode, encode, error_line, too_long_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from mcp.shared.message import SessionMessage
+
 READ_SIZE = 256 * 1024
 FLUSH_SECONDS = 1.0
 MAX_IN_FLIGHT = 1000
-MAX_UNSENT = 1000
+MAX_UNSENT_BYTES = 16 * 1024 * 1024
 SERVER_BUSY = -32000
 
 _CLOSED = (trio.BrokenResourceError, trio.ClosedResourceError)
@@ -73,7 +74,8 @@ class Outgoing:
     """Takes messages, and lines that are ready, from any task; one task writes them."""
 
     def __init__(self) -> None:
-        self._unsent: list[SessionMessage | bytes] = []
+        self._unsent: list[tuple[bytes, types.JSONRPCMessage | None]] = []
+        self._unsent_bytes = 0
         self._closed = False
         self._changed = trio.lowlevel.ParkingLot()
         self._room = trio.lowlevel.ParkingLot()
@@ -82,9 +84,11 @@ class Outgoing:
         """Queue a message; wait while the peer does not read."""
         if self._closed:
             raise anyio.ClosedResourceError
-        self._unsent.append(item)
+        line, message = (item, None) if isinstance(item, bytes) else (encode(item.message), item.message)
+        self._unsent.append((line, message))
+        self._unsent_bytes += len(line)
         self._changed.unpark_all()
-        while len(self._unsent) > MAX_UNSENT:
+        while self._unsent_bytes > MAX_UNSENT_BYTES:
             await self._room.park()
 
     async def aclose(self) -> None:
@@ -108,12 +112,12 @@ class Outgoing:
                 if self._closed:
                     return
                 await self._changed.park()
-            batch, self._unsent = self._unsent, []
+            batch, self._unsent, self._unsent_bytes = self._unsent, [], 0
             self._room.unpark_all()
-            await sink.send_all(b"".join(item if isinstance(item, bytes) else encode(item.message) for item in batch))
-            for item in batch:
-                if isinstance(item, SessionMessage):
-                    in_flight.note_outgoing(item.message)
+            await sink.send_all(b"".join(line for line, _ in batch))
+            for _, message in batch:
+                if message is not None:
+                    in_flight.note_outgoing(message)
 
 
 class Incoming:
@@ -192,12 +196,17 @@ class Incoming:
         if isinstance(item, bytes):
             await self._outgoing.send(item)
             return None
-        if isinstance(item.message, types.JSONRPCRequest) and len(self._in_flight) >= MAX_IN_FLIGHT:
+        if self._is_too_much(item.message):
             busy = error_line(SERVER_BUSY, "Server is busy: too many requests wait", item.message.id)
             await self._outgoing.send(busy)
             return None
         self._in_flight.note_incoming(item.message)
         return item
+
+    def _is_too_much(self, message: types.JSONRPCMessage) -> TypeGuard[types.JSONRPCRequest]:
+        """Tell whether a request has to be refused; a ping asks whether we live, and always gets its answer."""
+        is_work = isinstance(message, types.JSONRPCRequest) and message.method != "ping"
+        return is_work and len(self._in_flight) >= MAX_IN_FLIGHT
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class AddMemoryRequest:
-    text: str = argument("What to remember, verbatim.", min_length=1, max_length=MAX_TEXT_LENGTH)
+    text: str = argument("What to remember.", min_length=1, max_length=MAX_TEXT_LENGTH)
     metadata: Mapping[str, Any] | None = argument(
         "Anything to keep with it. Known: tags (list), source, timestamp (ISO 8601, when it happened), language.",
         default=None,

@@ -18,6 +18,7 @@ from zapomni.errors import ValidationError
 from zapomni.tools.schema import schema_of
 
 LONGEST_NAME = 50
+LARGEST_OBJECT = 1_000_000
 
 
 def structure[T](arguments: object, cls: type[T]) -> T:
@@ -103,9 +104,11 @@ def _object(value: object, _: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise TypeError(f"must be an object/dict, not {_kind(value)}")
     try:
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        size = len(json.dumps(value, allow_nan=False, ensure_ascii=False).encode())
     except (TypeError, ValueError, RecursionError):
         raise TypeError("must be JSON-serializable (no functions, classes, etc.)") from None
+    if size > LARGEST_OBJECT:  # every field of it can be filtered on, so it costs far more than a text of its size
+        raise TypeError(f"exceeds maximum size of {LARGEST_OBJECT:,} bytes")
     return dict(value)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
 
 UNAVAILABLE = "Database temporarily unavailable. Please retry in a few seconds."
-_NO_EMBEDDER = "The embedding model is unavailable, so nothing was stored. Start it, or set ZAPOMNI_EMBEDDER=bundled."
+_NO_EMBEDDER = "The embedding model is unavailable, and nothing was changed. Start it, or set ZAPOMNI_EMBEDDER=bundled."
 
 log = get_logger("tool")
 
@@ -141,7 +141,9 @@ class Tool[R]:
     def _explain(self, error: Exception) -> str:
         """Return the words for the caller; what they must not see goes to the log alone."""
         if isinstance(error, ValidationError | NotFoundError):
-            log.warning("tool_refused", tool=self.name, error=str(error))
+            # The words may repeat what the caller sent, which may be a text of a memory.
+            log.warning("tool_refused", tool=self.name, error_type=type(error).__name__)
+            log.debug("refusal", tool=self.name, error=str(error))
             return str(error)
         log.error("tool_failed", tool=self.name, error_type=type(error).__name__, exc_info=error)
         if isinstance(error, ConfigError):

@@ -33,7 +33,7 @@ class DeleteMemoryTool(Tool[DeleteMemoryRequest]):
     name: ClassVar[str] = "delete_memory"
     description: ClassVar[str] = (
         "Forget one memory. Use it when the user asks to forget something, or what was remembered is wrong and cannot "
-        "be corrected. restore_memory undoes it for a while."
+        "be corrected. It can be undone for a while."
     )
     annotations: ClassVar[Annotations] = Annotations("Forget", destructive=True, idempotent=True)
     request_class: ClassVar[type[Any]] = DeleteMemoryRequest
@@ -55,7 +55,7 @@ class DeleteMemoryTool(Tool[DeleteMemoryRequest]):
         return Answer(
             text=(
                 f"Memory deleted.\nID: {memory.id}\nPreview: {preview_of(memory.text)}\n"
-                f"To undo: restore_memory with this ID, until {until:%Y-%m-%d %H:%M} UTC."
+                f"To undo, until {until:%Y-%m-%d %H:%M} UTC: restore_memory, or 'zapomni undelete' in a terminal."
             ),
             data=DeleteMemoryResult(memory.id, until.isoformat()),
             facts={"memory_id": memory.id},
