@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 
 from tests.engines import FakeEmbedder, by_words, found, open_engine_with
 from tests.fakes import AT_ANY_SPEED
+from zapomni.engine.engine import ATTEMPTS
 from zapomni.engine.passages import BATCH, WHOLE
 from zapomni.engine.upkeep import purge
-from zapomni.errors import EmbeddingError, NotFoundError, ValidationError
+from zapomni.errors import EmbeddingError, NotFoundError, OutdatedError, ValidationError
 from zapomni.models import MAX_TEXT_LENGTH
+from zapomni.store.workspace import Workspace
 
 if TYPE_CHECKING:
     from zapomni.config import Settings
     from zapomni.engine import MemoryEngine
+    from zapomni.models import Memory
 
 SENTENCE = "The quick brown fox number {} jumps over the lazy dog, and nobody knows exactly why it should do so. "
 LARGE = "".join(SENTENCE.format(number) for number in range(7 * 4 * WHOLE))
@@ -99,6 +102,60 @@ async def test_a_large_text_again_is_found_out_before_it_is_embedded(
     assert done == first.chunks_created > WHOLE
     assert (await simple_engine.add_memory(LARGE)).duplicate
     assert embedder.embedded == done
+
+
+async def test_changes_of_text_and_metadata_at_the_same_time_both_stay(
+    simple_engine: MemoryEngine, embedder: FakeEmbedder
+) -> None:
+    receipt = await simple_engine.add_memory("the first text", {"n": 1})
+    embedder.close_gate()
+    gate = embedder.gate
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: simple_engine.update_memory(receipt.memory_id, metadata={"n": 2}))
+            await embedder.waiting.wait()  # it has read the text that the next line replaces
+            embedder.gate = trio.Event()
+            embedder.gate.set()
+            await simple_engine.update_memory(receipt.memory_id, text="the second text")
+            gate.set()
+    memory = await simple_engine.get_memory(receipt.memory_id)
+    assert (memory.text, memory.metadata, memory.version) == ("the second text", {"n": 2}, 3)
+
+
+async def test_a_memory_that_others_never_stop_changing_is_given_up(
+    simple_engine: MemoryEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = await simple_engine.add_memory("the first text")
+    get, changes = Workspace.get, 0
+
+    async def get_and_be_late(self: Workspace, memory_id: str, *, trashed: bool = False) -> Memory:
+        nonlocal changes
+        memory = await get(self, memory_id, trashed=trashed)
+        changes += 1
+        await simple_engine.update_memory(memory_id, text=f"text {changes}", metadata={})
+        return memory
+
+    monkeypatch.setattr(Workspace, "get", get_and_be_late)
+    with trio.fail_after(20), pytest.raises(OutdatedError):
+        await simple_engine.update_memory(receipt.memory_id, metadata={"n": 2})
+    assert changes == ATTEMPTS
+
+
+async def test_a_text_under_a_key_and_the_text_alone_are_two_memories(simple_engine: MemoryEngine) -> None:
+    keyed = await simple_engine.add_memory("the pin is 1234", key="note")
+    plain = await simple_engine.add_memory("the pin is 1234")
+    assert (plain.duplicate, plain.memory_id != keyed.memory_id) == (False, True)
+    await simple_engine.add_memory("something else", key="note")
+    assert (await simple_engine.get_memory(plain.memory_id)).text == "the pin is 1234"
+    again = await simple_engine.add_memory("the pin is 1234")
+    assert (again.duplicate, again.memory_id) == (True, plain.memory_id)
+
+
+async def test_a_restored_memory_with_a_key_keeps_no_text_from_others(simple_engine: MemoryEngine) -> None:
+    keyed = await simple_engine.add_memory("the pin is 1234", key="note")
+    await simple_engine.delete_memory(keyed.memory_id)
+    await simple_engine.restore_memory(keyed.memory_id)
+    assert not (await simple_engine.add_memory("the pin is 1234")).duplicate
 
 
 async def test_a_key_replaces_and_keeps_history(simple_engine: MemoryEngine) -> None:

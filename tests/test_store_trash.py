@@ -31,7 +31,7 @@ async def visible(workspace: Workspace, memory: NewMemory) -> bool:
     answers = {
         memory.id in {passage.memory_id for passage in await workspace.passages(numbers)},
         memory.id in {summary.id for summary in (await workspace.list(filters=Filters(tags=("t",)))).memories},
-        await workspace.find_text(memory.text) == memory.id,
+        memory.id in {await workspace.find_text(memory.text), await workspace.find_key(memory.key or "none")},
     }
     assert len(answers) == 1
     return answers.pop()

@@ -5,6 +5,7 @@ ZapomniError
  ├── ValidationError      the caller's input is wrong; the message is for the caller
  ├── NotFoundError        the id, key or workspace named does not exist; the message is for the caller
  ├── DatabaseError        the store could not be reached, or refused; worth trying again
+ │    └── OutdatedError   what a change was made from is no longer there
  └── ProcessingError      the text could not be processed
       └── EmbeddingError  the embedding model failed or cannot be reached
 
@@ -31,6 +32,10 @@ class NotFoundError(ZapomniError):
 
 class DatabaseError(ZapomniError):
     """The store could not be reached, or refused."""
+
+
+class OutdatedError(DatabaseError):
+    """What a change was made from is no longer there."""
 
 
 class ProcessingError(ZapomniError):

@@ -82,6 +82,8 @@ class NewMemory:
     """What made the vectors; None when all of them come later."""
     distinct: bool = False
     """Write it even where the same text is there already, or as a version that changes nothing."""
+    expected_version: int | None = None
+    """The version that an update was made from; while another is there, it is refused. None for whichever is there."""
 
 
 @attrs.frozen(eq=False)
@@ -201,7 +203,7 @@ class MemoryResult:
     chunks_created: int
     text_preview: str
     duplicate: bool = False
-    """The same text was there already; `memory_id` is the first one's."""
+    """The same text was there already, without a key or with the same; `memory_id` is the first one's."""
     replaced: bool = False
     """An earlier memory of the same key became history."""
 

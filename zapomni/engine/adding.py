@@ -42,6 +42,7 @@ def new_memory(
     key: str | None = None,
     stored_at: datetime | None = None,
     distinct: bool = False,
+    expected_version: int | None = None,
 ) -> NewMemory:
     """Return a memory to be stored, as of now where no other moment is given. Raises `ValidationError`."""
     if not text.strip():
@@ -60,6 +61,7 @@ def new_memory(
         tags=known.tags,
         source=known.source,
         distinct=distinct,
+        expected_version=expected_version,
     )
 
 

@@ -14,7 +14,7 @@ import attrs
 from zapomni.embed import open_embedder
 from zapomni.engine.latency import Latency
 from zapomni.engine.team import open_team
-from zapomni.errors import ConfigError, EmbeddingError, ValidationError, ZapomniError
+from zapomni.errors import ConfigError, EmbeddingError, OutdatedError, ValidationError, ZapomniError
 from zapomni.log import get_logger
 from zapomni.models import DEFAULT_WORKSPACE, Filters
 from zapomni.store.store import open_store
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 EVERYTHING = Filters()
+ATTEMPTS = 5  # at a change while others change the same memory
 A_LIFETIME = 36_500  # days; more than that cannot be taken off today's date
 
 log = get_logger("engine")
@@ -156,9 +157,18 @@ class MemoryEngine:
 
         with self._latency.timed("update"):
             writer = await self._writer(workspace)
-            old = await writer.workspace.get(memory_id)
-            new = old.text if text is None else text, old.metadata if metadata is None else metadata
-            return await writer.change(new_memory(memory_id, *new))
+            if text is not None and metadata is not None:
+                return await writer.change(new_memory(memory_id, text, metadata))
+            for attempt in range(1, ATTEMPTS + 1):
+                old = await writer.workspace.get(memory_id)
+                new = old.text if text is None else text, old.metadata if metadata is None else metadata
+                try:
+                    # The half that was not given has to be the one that is there when the other is written.
+                    return await writer.change(new_memory(memory_id, *new, expected_version=old.version))
+                except OutdatedError:
+                    if attempt == ATTEMPTS:
+                        raise
+            raise AssertionError("the last attempt returns or raises")
 
     async def delete_memory(self, memory_id: str, *, workspace: str | None = None) -> Memory:
         """Take a memory out of every search and list, and return it; it can be restored within the retention.

@@ -95,6 +95,14 @@ def hide(keys: Keys, numbers: range, value: int = SET) -> Command:
     return ("BITFIELD", keys.hidden, *operations)
 
 
+def keep_hash(keys: Keys, memory_id: str, card: Card) -> list[Command]:
+    """Return the commands that let the same text find a memory, the first that has it.
+
+    What a key names changes its text with the next who writes under the key, so it keeps no text for others.
+    """
+    return [] if card.key is not None else [("HSETNX", keys.hashes(card.hash), card.hash, memory_id)]
+
+
 def forget_hash(reader: Reader, keys: Keys, memory_id: str, card: Card) -> list[Command]:
     """Return the commands that free a memory's text, so that the same text can be stored anew."""
     bucket = keys.hashes(card.hash)

@@ -17,7 +17,7 @@ import trio
 
 from zapomni.errors import ConfigError
 from zapomni.store import archive, facets, schema, writing
-from zapomni.store.cards import Card, count_in, hide, put_card
+from zapomni.store.cards import Card, count_in, hide, keep_hash, put_card
 from zapomni.store.names import REGISTRY
 from zapomni.store.publication import GO_LAST, publish
 from zapomni.store.reindexing import FOLLOW
@@ -167,7 +167,7 @@ class Recovery:
             ]
         else:
             self.lacking.update(card.numbers)
-            self.pending += [("HSETNX", keys.hashes(content), content, memory_id), *count_in(keys, card, 1)]
+            self.pending += [*keep_hash(keys, memory_id, card), *count_in(keys, card, 1)]
 
     def _take_vectors(self, payload: bytes) -> None:
         (count,) = struct.unpack_from("<I", payload)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from zapomni.errors import NotFoundError, ValidationError
-from zapomni.store.cards import CLEAR, Card, count_in, forget_hash, hide, put_card, read_card
+from zapomni.store.cards import CLEAR, Card, count_in, forget_hash, hide, keep_hash, put_card, read_card
 from zapomni.store.reading import find_card
 from zapomni.store.upkeep import collect, sweep
 from zapomni.store.values import micros, storable
@@ -97,7 +97,7 @@ async def restore(space: Space, memory_id: str) -> None:
             space.statement(RESTORE, first=card.first),
             hide(keys, card.numbers, CLEAR),
             *count_in(keys, card, 1),
-            ("HSETNX", keys.hashes(card.hash), card.hash, memory_id),
+            *keep_hash(keys, memory_id, card),
             *put_card(keys, memory_id, attrs.evolve(card, deleted=False)),
             *(lack(keys.pending(generation), card.numbers) for generation in about.sets),
             ("HINCRBY", keys.counts, "trashed", -1),

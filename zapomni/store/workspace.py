@@ -105,7 +105,7 @@ class Workspace:
         return await reading.find(self._space, self._space.keys.names(key), key) if storable(key) else None
 
     async def find_text(self, text: str) -> str | None:
-        """Return the id of the memory that has exactly this text."""
+        """Return the id of the memory without a key that has exactly this text."""
         await prepare(self._space)
         if not storable(text):
             return None

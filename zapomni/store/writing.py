@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from zapomni.errors import DatabaseError, NotFoundError, ValidationError, ZapomniError
+from zapomni.errors import DatabaseError, NotFoundError, OutdatedError, ValidationError, ZapomniError
 from zapomni.models import MemoryResult, preview_of
 from zapomni.store import facets, postings
-from zapomni.store.cards import CLEAR, Card, content_hash, count_in, forget_hash, hide, put_card, read_card
+from zapomni.store.cards import CLEAR, Card, content_hash, count_in, forget_hash, hide, keep_hash, put_card, read_card
 from zapomni.store.names import digest, term_name
 from zapomni.store.publication import GO_LAST, TAKE_PLACE, publish
 from zapomni.store.reindexing import FOLLOW
@@ -232,6 +232,8 @@ class Draft:
         if self._update:
             if own is None or own.deleted:
                 raise NotFoundError(f"there is no memory {memory.id}")
+            if memory.expected_version not in (None, own.version):
+                raise OutdatedError(f"memory {memory.id} was changed by somebody else at the same time; try again")
             same = own.fingerprint == self._fingerprint(own.key) and not memory.distinct
             return Outcome(memory.id, own, same=same)
         if own is not None and own.deleted:
@@ -286,7 +288,7 @@ class Draft:
         commands += (("APPEND", keys.entry(name), record) for name in names)
         commands.append(("SADD", keys.index, *names))
         commands += put_card(keys, memory_id, card)
-        commands.append(("HSETNX", keys.hashes(card.hash), card.hash, memory_id))
+        commands += keep_hash(keys, memory_id, card)
         commands += count_in(keys, card, 1)
         if self._begun:
             commands += [hide(keys, card.numbers, CLEAR), ("DEL", self._lease)]
