@@ -231,8 +231,8 @@ async def test_a_published_memory_is_no_draft_any_more(workspace: Workspace) -> 
         await draft.append(chunks[:60])
         await draft.publish(chunks[60:])
         draft._sent = True
-    assert not await drop_draft(workspace._space, draft._numbers, own=True)
-    assert not await drop_draft(workspace._space, draft._numbers, own=False)
+    assert not await drop_draft(workspace._space, draft._numbers, writer=draft._incarnation)
+    assert not await drop_draft(workspace._space, draft._numbers)
     assert (await workspace.get(memory.id)).text == LONG
     scores = await workspace.search_vectors(vector_of("x"), MODEL, count=1000)
     assert len(scores.numbers) == len(chunks)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zapomni import __version__
+from zapomni.errors import DatabaseError
 from zapomni.models import Filters
 from zapomni.store import archive, facets, postings
 from zapomni.store.cypher import decode, decode_text
@@ -60,11 +61,11 @@ async def back_up(spaces: Sequence[Space], path: Path) -> None:
     async with archive.create(path) as file:
         await file.write_json(b"H", {"zapomni": __version__})
         for space in spaces:
-            async with space.upkeep():
-                await _workspace(space, file)
+            async with space.upkeep() as token:
+                await _workspace(space, token, file)
 
 
-async def _workspace(space: Space, file: Archive) -> None:
+async def _workspace(space: Space, token: str, file: Archive) -> None:
     keys, about = space.keys, await space.about()
     (hidden, data), numbers = await space.read_all(
         [("MGET", keys.hidden, keys.entry(facets.EVERY)), ("HGET", keys.counts, "next")]
@@ -81,6 +82,7 @@ async def _workspace(space: Space, file: Archive) -> None:
         page = firsts[begin : begin + PAGE]
         # A version that is still in the index is no memory of its own: its successor brings it. A draft is purged.
         nodes = [_state(_plain(row), seen) for row in await space.ask(NODES, firsts=page)]
+        _check_whole(space, seen.intersection(page) <= {node[1] for node in nodes})
         nodes = [node for node in nodes if node[0] in ("Memory", "Trash")]
         for node in nodes:
             indexed[node[1] : node[1] + node[2]] = True
@@ -90,9 +92,9 @@ async def _workspace(space: Space, file: Archive) -> None:
         await file.write_json(b"A", await space.ask(AFTER, firsts=[node[1] for node in nodes]))
         for node in nodes:
             await _chunks(space, file, node[1], node[2])
-        await space.keep_upkeep()
-    await _vectors(space, file, np.flatnonzero(indexed), about.generation)
-    await _postings(space, file, indexed)
+            await space.keep_upkeep(token)
+    await _vectors(space, token, file, np.flatnonzero(indexed), about.generation)
+    await _postings(space, token, file, indexed)
     await file.write(b"E", b"")
 
 
@@ -105,13 +107,20 @@ def _state(node: list[Any], seen: set[int]) -> list[Any]:
     return ["Memory", *node[1 : NUMBERS - 1], None, *node[NUMBERS:]] if node[1] in seen else node
 
 
+def _check_whole(space: Space, whole: bool) -> None:
+    if not whole:
+        raise DatabaseError(f"parts of workspace {space.name!r} went away during the backup; try again")
+
+
 async def _chunks(space: Space, file: Archive, first: int, count: int) -> None:
     for start in range(first, first + count, PAGE):
-        rows = await space.ask(CHUNKS, start=start, stop=min(start + PAGE, first + count))
+        stop = min(start + PAGE, first + count)
+        rows = await space.ask(CHUNKS, start=start, stop=stop)
+        _check_whole(space, len(rows) == stop - start)
         await file.write_json(b"C", [first, [[*row[:4], decode_text(row[4])] for row in rows]])
 
 
-async def _vectors(space: Space, file: Archive, numbers: NDArray[np.intp], generation: int) -> None:
+async def _vectors(space: Space, token: str, file: Archive, numbers: NDArray[np.intp], generation: int) -> None:
     key = space.keys.vectors(generation)
     for begin in range(0, len(numbers), LISTS):
         page = numbers[begin : begin + LISTS].tolist()
@@ -121,10 +130,10 @@ async def _vectors(space: Space, file: Archive, numbers: NDArray[np.intp], gener
             present = np.array([number for number, _ in found], "<u4").tobytes()
             reaches = np.array([float(reply[3]) for _, reply in found], "<f4").tobytes()
             await file.write(b"V", struct.pack("<I", len(found)) + present + reaches + b"".join(r[1] for _, r in found))
-        await space.keep_upkeep()
+        await space.keep_upkeep(token)
 
 
-async def _postings(space: Space, file: Archive, indexed: NDArray[np.bool_]) -> None:
+async def _postings(space: Space, token: str, file: Archive, indexed: NDArray[np.bool_]) -> None:
     cursor = b"0"
     while True:
         cursor, names = await space.read("SSCAN", space.keys.index, cursor, "COUNT", LISTS)
@@ -139,6 +148,6 @@ async def _postings(space: Space, file: Archive, indexed: NDArray[np.bool_]) -> 
                 parts.append(struct.pack("<II", len(name), len(kept)) + name + kept)
         if parts:
             await file.write(b"P", b"".join(parts))
-        await space.keep_upkeep()
+        await space.keep_upkeep(token)
         if cursor == b"0":
             return

@@ -82,7 +82,7 @@ async def begin(space: Space, model: EmbeddingModel) -> int:
     Fill them with `pending` and `add_vectors`, then `finish`. Searches use the old vectors until then.
     """
     keys = space.keys
-    async with space.upkeep():
+    async with space.upkeep() as token:
         about = await space.about()
         if about.model == model or about.model is None:
             return int(await space.read("ZCARD", keys.pending(about.generation)))
@@ -99,16 +99,16 @@ async def begin(space: Space, model: EmbeddingModel) -> int:
         if not await space.read("HEXISTS", keys.about, "next_listed"):
             data = await space.read("GET", keys.entry(facets.EVERY))
             numbers = np.flatnonzero(facets.chunks(facets.select([[data]], Filters())))
-            await note_lacking(space, following, numbers)
+            await note_lacking(space, token, following, numbers)
             await space.connection.write("HSET", keys.about, "next_listed", 1)
         return int(await space.read("ZCARD", keys.pending(following)))
 
 
-async def note_lacking(space: Space, generation: int, numbers: NDArray[np.intp]) -> None:
+async def note_lacking(space: Space, token: str, generation: int, numbers: NDArray[np.intp]) -> None:
     """Note that chunks lack a vector, whether they have one or not; for somebody who holds the upkeep."""
     for start in range(0, len(numbers), STEP):
         await _lack(space, generation, numbers[start : start + STEP])
-        await space.keep_upkeep()
+        await space.keep_upkeep(token)
 
 
 async def _lack(space: Space, generation: int, numbers: NDArray[np.intp]) -> None:

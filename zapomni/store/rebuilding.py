@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from zapomni.models import NewChunk
     from zapomni.store.connection import Reader
-    from zapomni.store.names import Keys
     from zapomni.store.space import Space
     from zapomni.store.wire import Command
 
@@ -78,7 +77,7 @@ async def rebuild(
     Returns the number of passages. `progress` hears how many memories of how many are done. Interrupted, it leaves
     the words as they were.
     """
-    async with space.upkeep():
+    async with space.upkeep() as token:
         memories = [(*row,) for label in ("Memory", "Trash") for row in await space.ask(EVERY.format(label))]
         covered = np.zeros(1 + max((first + size for first, size in memories), default=0), np.bool_)
         gains: dict[str, bytearray] = {}
@@ -89,12 +88,12 @@ async def rebuild(
                 for term, gain in postings.encode(entries).items():
                     gains.setdefault(term_name(term), bytearray()).extend(gain)
                 covered[first : first + size] = True
+            await space.keep_upkeep(token)
             if done % PAGE == 0:
-                await space.keep_upkeep()
                 await progress(done, len(memories))
-        await _replace(space, gains, covered)
+        await _replace(space, token, gains, covered)
         numbers = np.flatnonzero(covered)
-        await note_lacking(space, (await space.about()).generation, numbers)
+        await note_lacking(space, token, (await space.about()).generation, numbers)
         return len(numbers)
 
 
@@ -114,19 +113,26 @@ async def _material(space: Space, first: int, size: int) -> list[Material]:
     return found
 
 
-async def _replace(space: Space, gains: Mapping[str, bytearray], covered: NDArray[np.bool_]) -> None:
+async def _replace(space: Space, token: str, gains: Mapping[str, bytearray], covered: NDArray[np.bool_]) -> None:
     names = {name.decode("utf-8", "surrogatepass") for name in await space.read("SMEMBERS", space.keys.index)}
     listed = sorted({name for name in names if not name.startswith("f:")} | gains.keys())
     for begin in range(0, len(listed), LISTS):
         page = listed[begin : begin + LISTS]
-        watched = [space.keys.entry(name) for name in page]
-        await space.connection.optimistic(watched, partial(_rewrite, space.keys, page, gains, covered))
-        await space.keep_upkeep()
+        watched = [space.keys.upkeep, *(space.keys.entry(name) for name in page)]
+        await space.connection.optimistic(watched, partial(_rewrite, space, token, page, gains, covered))
+        await space.keep_upkeep(token)
 
 
 def _rewrite(
-    keys: Keys, names: Sequence[str], gains: Mapping[str, bytearray], covered: NDArray[np.bool_], reader: Reader
+    space: Space,
+    token: str,
+    names: Sequence[str],
+    gains: Mapping[str, bytearray],
+    covered: NDArray[np.bool_],
+    reader: Reader,
 ) -> list[Command]:
+    space.check_keeper(reader, token)
+    keys = space.keys
     commands: list[Command] = []
     for name, data in zip(names, reader("MGET", *map(keys.entry, names)), strict=True):
         entries = np.frombuffer(data or b"", postings.RECORD)

@@ -1,13 +1,15 @@
 """Restore: a backup into an empty store, embedded or remote.
 
 The file is checked as a whole first. A workspace is marked as being removed until it is complete: nobody sees it
-before, and when the restore breaks off, the next one clears it away.
+before, and when the restore breaks off, the next one clears it away. The upkeep is held all the while, so whoever
+comes meanwhile does not take it for what somebody left.
 """
 
 from __future__ import annotations
 
 import json
 import struct
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,7 +17,7 @@ import numpy as np
 import orjson
 import trio
 
-from zapomni.errors import ConfigError
+from zapomni.errors import ConfigError, DatabaseError
 from zapomni.store import archive, facets, schema, writing
 from zapomni.store.cards import Card, count_in, hide, keep_hash, put_card
 from zapomni.store.names import REGISTRY
@@ -26,9 +28,10 @@ from zapomni.store.trash import TRASH
 from zapomni.store.vectors import add_vector, lack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from zapomni.store.connection import Reader
     from zapomni.store.space import Space
     from zapomni.store.wire import Command
 
@@ -47,21 +50,33 @@ async def restore(path: Path, open_space: Callable[[str], Space]) -> tuple[str, 
             names.append(orjson.loads(payload)["name"])
     for name in names:
         await _check_empty(open_space(name))
-    recovery: Recovery | None = None
-    for kind, payload in archive.frames(path):
+    frames = archive.frames(path)
+    for kind, payload in frames:
         if kind == b"W":
             header = orjson.loads(payload)
-            recovery = Recovery(open_space(header["name"]), header)
-            await recovery.begin()
-        elif recovery is not None:
-            await recovery.take(kind, payload)
+            await _bring_back(open_space(header["name"]), header, frames)
     return tuple(names)
 
 
+async def _bring_back(space: Space, header: dict[str, Any], frames: Iterator[tuple[bytes, bytes]]) -> None:
+    async with space.upkeep() as token:
+        recovery = Recovery(space, header, token)
+        await recovery.begin()
+        for kind, payload in frames:
+            await recovery.take(kind, payload)
+            if kind == b"E":
+                return
+
+
 async def _check_empty(space: Space) -> None:
-    about, used = await space.read_all(
-        [("HMGET", space.keys.about, "schema", "deleting"), ("HGET", space.keys.counts, "next")]
-    )
+    _refuse_used(space, *await space.read_all(_use(space)))
+
+
+def _use(space: Space) -> list[Command]:
+    return [("HMGET", space.keys.about, "schema", "deleting"), ("HGET", space.keys.counts, "next")]
+
+
+def _refuse_used(space: Space, about: list[bytes | None], used: bytes | None) -> None:
     if about[0] is not None and about[1] is None and int(used or 0):
         raise ConfigError(f"workspace {space.name!r} is in use: a backup is restored into an empty store")
 
@@ -72,6 +87,8 @@ class Recovery:
 
     space: Space
     header: dict[str, Any]
+    token: str
+    """Of the upkeep, and the mark on what is being restored."""
     nodes: dict[int, list[Any]] = attrs.field(factory=dict)
     """What was not yet published, by first chunk."""
     rows: dict[str, list[tuple[int, int, str]]] = attrs.field(factory=dict)
@@ -83,13 +100,23 @@ class Recovery:
     pending: list[Command] = attrs.field(factory=list)
 
     async def begin(self) -> None:
-        connection, keys = self.space.connection, self.space.keys
+        space, keys = self.space, self.space.keys
         if self.header["schema"] > SCHEMA:
             raise ConfigError("the backup was made by a newer Zapomni: upgrade Zapomni")
-        await schema.clear(self.space)
-        await connection.write("HSET", keys.about, "deleting", 1)
-        await schema.found(self.space)
-        await connection.write("HSET", keys.counts, "next", self.header["next"])
+
+        def mark(reader: Reader) -> list[Command]:
+            space.check_keeper(reader, self.token)
+            _refuse_used(space, *reader.all(_use(space)))  # somebody may have written since it was checked first
+            return [("HSET", keys.about, "deleting", self.token)]
+
+        space.opened.discard(space.name)
+        await space.connection.optimistic([keys.upkeep, keys.about, keys.counts], mark)
+        await schema.remove(space, self.token)
+        await space.as_keeper(
+            self.token,
+            [("HSET", keys.about, "deleting", self.token), ("HSET", keys.counts, "next", self.header["next"])],
+        )
+        await schema.found(space)
 
     async def take(self, kind: bytes, payload: bytes) -> None:
         match kind:
@@ -113,7 +140,8 @@ class Recovery:
     async def _flush(self) -> None:
         commands, self.pending = self.pending, []
         for begin in range(0, len(commands), writing.BATCH):
-            await self.space.connection.transaction(commands[begin : begin + writing.BATCH])
+            await self.space.as_keeper(self.token, commands[begin : begin + writing.BATCH])
+        await self.space.keep_upkeep(self.token)
 
     def _take_chunks(self, first: int, chunks: list[list[Any]]) -> None:
         numbers, indices, starts, ends, texts = zip(*chunks, strict=True)
@@ -196,7 +224,7 @@ class Recovery:
         self.pending += [("SET", keys.entry(name), data), ("SADD", keys.index, name)]
 
     async def _end(self) -> None:
-        connection, keys = self.space.connection, self.space.keys
+        space, keys = self.space, self.space.keys
         for name, data in self.facets.items():
             self._index(name, bytes(data))
         for source, row in self.rows.items():
@@ -208,8 +236,16 @@ class Recovery:
         if self.lacking:
             self.pending.append(lack(keys.pending(1), sorted(self.lacking)))
         await self._flush()
-        about: list[str | int] = ["schema", SCHEMA]
+        about: list[str | int] = ["schema", SCHEMA, "incarnation", token_hex(8)]
         if self.header["model"] is not None:
             about += ["model", self.header["model"][0], "dimension", self.header["model"][1]]
-        await connection.transaction([("HSET", keys.about, *about), ("HDEL", keys.about, "deleting")])
-        await connection.write("HSETNX", REGISTRY, self.space.name, "")
+
+        def show(reader: Reader) -> list[Command]:
+            space.check_keeper(reader, self.token)
+            if reader("HGET", keys.about, "deleting") != self.token.encode():
+                raise DatabaseError(f"workspace {space.name!r} was removed while it was restored; try again")
+            return [("HSET", keys.about, *about), ("HDEL", keys.about, "deleting")]
+
+        # First of all: a workspace that is in no list would be in no backup either.
+        await space.connection.write("HSETNX", REGISTRY, space.name, "")
+        await space.connection.optimistic([keys.upkeep, keys.about], show)

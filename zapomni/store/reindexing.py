@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from zapomni.errors import DatabaseError
 from zapomni.models import Follower, Preceding
 from zapomni.store import postings
 from zapomni.store.cards import Card, put_card, read_card
@@ -138,8 +137,7 @@ async def reindex(
     async with space.upkeep() as token:  # nobody else moves entries in the lists; whoever appends moves none
 
         def attempt(reader: Reader) -> list[Command]:
-            if reader("GET", keys.upkeep) != token.encode():
-                raise DatabaseError("indexing took too long; try again")
+            space.check_keeper(reader, token)
             card = read_card(reader, keys, follower.memory_id)
             if card is None or card.first != first:
                 return []

@@ -8,7 +8,10 @@ does every one after it. Two memories of one id are kept apart by the cards, whi
 
 from __future__ import annotations
 
+from secrets import token_hex
 from typing import TYPE_CHECKING
+
+import attrs
 
 from zapomni.errors import NotFoundError
 from zapomni.models import DEFAULT_WORKSPACE
@@ -25,28 +28,46 @@ STEP = 500  # keys that are removed at once
 INDICES = (("Memory", "id"), ("Chunk", "number"), ("Source", "name"))
 
 
-async def prepare(space: Space, *, create: bool = False) -> None:
-    """Bring a workspace to this schema, once for each process.
+async def prepare(space: Space, *, create: bool = False) -> bool:
+    """Bring a workspace to this schema, once for each process; return whether it was made.
 
     Raises `NotFoundError` when it does not exist, unless it is to be created or is the default one.
     """
     if space.name in space.opened:
-        return
+        return False
     try:
-        about = await space.about()
+        current = (await space.about()).schema == SCHEMA
     except NotFoundError:
-        if not create and space.name != DEFAULT_WORKSPACE:
-            raise
-        if await space.read("EXISTS", space.keys.about):
-            await clear(space)  # somebody began to remove or to restore it, and did not come to the end
-        about = About(0)
-    if about.schema < SCHEMA:
-        async with space.upkeep():
-            for number in range(about.schema + 1, SCHEMA + 1):
-                await MIGRATIONS[number](space)
-                await space.connection.write("HSET", space.keys.about, "schema", number)
-        await space.connection.write("HSETNX", REGISTRY, space.name, "")
+        current = False  # or a replica has not heard of it yet
+    made = not current and await _make(
+        attrs.evolve(space, fresh=True), create=create or space.name == DEFAULT_WORKSPACE
+    )
     space.opened.add(space.name)
+    return made
+
+
+async def _make(space: Space, *, create: bool) -> bool:
+    if not create and (await space.about()).schema == SCHEMA:
+        return False
+    async with space.upkeep() as token:
+        # Only what is seen from here on counts: whoever held the lock may have removed the workspace or made it anew.
+        steps: list[str] = []
+        try:
+            about = await space.about()
+        except NotFoundError:
+            if not create:
+                raise
+            if await space.read("EXISTS", space.keys.about):
+                await remove(space, token)  # somebody began to remove or to restore it, and did not come to the end
+            about = About(0)
+            steps = ["incarnation", token_hex(8)]
+        if about.schema < SCHEMA:
+            # First of all: a workspace that is in no list would be in no backup either.
+            await space.connection.write("HSETNX", REGISTRY, space.name, "")
+        for number in range(about.schema + 1, SCHEMA + 1):
+            await MIGRATIONS[number](space)
+            await space.as_keeper(token, [("HSET", space.keys.about, "schema", number, *steps)])
+        return about.schema == 0
 
 
 async def found(space: Space) -> None:
@@ -59,27 +80,37 @@ async def found(space: Space) -> None:
 
 
 async def clear(space: Space) -> None:
-    """Remove everything of a workspace, what says that it exists last of all."""
-    connection, keys = space.connection, space.keys
+    """Remove a workspace: nobody can use it from the first step on, whenever the last one comes."""
     space.opened.discard(space.name)
-    async with space.upkeep():
-        generation = int(await space.read("HGET", keys.about, "generation") or 1)
-        cursor = b"0"
-        while True:
-            cursor, names = await space.read("SSCAN", keys.index, cursor, "COUNT", STEP)
-            await _unlink(space, [keys.entry(name.decode()) for name in names])
-            await space.keep_upkeep()
-            if cursor == b"0":
-                break
-        sets = [key(number) for number in (generation, generation + 1) for key in (keys.vectors, keys.pending)]
-        await _unlink(space, [*keys.buckets(), *sets, keys.index, keys.hidden, keys.tags, keys.garbage, keys.graph])
-        await connection.write("HDEL", REGISTRY, space.name)
-        await _unlink(space, [keys.counts, keys.about])
+    await space.connection.write("HSET", space.keys.about, "deleting", 1)
+    async with space.upkeep() as token:
+        # Others may have come first with removing it, and made it anew: what is in it now is not ours to remove.
+        if await space.connection.write("HEXISTS", space.keys.about, "deleting"):
+            await remove(space, token)
 
 
-async def _unlink(space: Space, keys: Sequence[str]) -> None:
+async def remove(space: Space, token: str) -> None:
+    """Remove everything of a workspace, what says that it exists last of all; for somebody who holds the upkeep."""
+    connection, keys = space.connection, space.keys
+    generation = int(await connection.write("HGET", keys.about, "generation") or 1)
+    cursor = b"0"
+    while True:
+        cursor, names = await connection.write("SSCAN", keys.index, cursor, "COUNT", STEP)
+        await _unlink(space, token, [keys.entry(name.decode("utf-8", "surrogatepass")) for name in names])
+        await space.keep_upkeep(token)
+        if cursor == b"0":
+            break
+    sets = [key(number) for number in (generation, generation + 1) for key in (keys.vectors, keys.pending)]
+    rest = [*keys.buckets(), *sets, keys.index, keys.hidden, keys.tags, keys.garbage, keys.graph]
+    await _unlink(space, token, rest)
+    await space.keep_upkeep(token)
+    await connection.write("HDEL", REGISTRY, space.name)
+    await _unlink(space, token, [keys.counts, keys.about])
+
+
+async def _unlink(space: Space, token: str, keys: Sequence[str]) -> None:
     for begin in range(0, len(keys), STEP):
-        await space.connection.write("UNLINK", *keys[begin : begin + STEP])
+        await space.as_keeper(token, [("UNLINK", *keys[begin : begin + STEP])])
 
 
 MIGRATIONS = {1: found}

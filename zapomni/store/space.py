@@ -31,6 +31,8 @@ class About:
     """What is recorded about a workspace, seldom changed, and watched by every write."""
 
     schema: int
+    incarnation: str = ""
+    """Another each time that a workspace of this name is made: its chunks are numbered from the beginning again."""
     generation: int = 1
     """Which vector set is searched."""
     model: EmbeddingModel | None = None
@@ -58,6 +60,7 @@ class About:
             )
         return cls(
             schema,
+            record.get(b"incarnation", b"").decode(),
             int(record.get(b"generation", 1)),
             _model(record, b"model", b"dimension"),
             _model(record, b"next_model", b"next_dimension"),
@@ -129,21 +132,49 @@ class Space:
         Raises `DatabaseError` when somebody else is at it for too long.
         """
         token = token_hex(8)
-        with trio.move_on_after(UPKEEP_WAIT) as scope:
-            # What is waited for happens in another process, which no event tells of.
-            while not await self.connection.write("SET", self.keys.upkeep, token, "NX", "EX", UPKEEP_SECONDS):  # noqa: ASYNC110
-                await trio.sleep(0.02)
-        if scope.cancelled_caught:
-            raise DatabaseError(f"workspace {self.name!r} is busy with a backup or a clean-up; try again later")
         try:
+            with trio.move_on_after(UPKEEP_WAIT) as scope:
+                # What is waited for happens in another process, which no event tells of.
+                while not await self.connection.write("SET", self.keys.upkeep, token, "NX", "EX", UPKEEP_SECONDS):  # noqa: ASYNC110
+                    await trio.sleep(0.02)
+            if scope.cancelled_caught:
+                raise DatabaseError(f"workspace {self.name!r} is busy with a backup or a clean-up; try again later")
             yield token
-        finally:
+        finally:  # also of what was cancelled while it asked: the server may have said yes to nobody
             with trio.move_on_after(CLEANUP_SECONDS, shield=True):
                 await self.connection.optimistic([self.keys.upkeep], lambda reader: self._release(reader, token))
 
-    async def keep_upkeep(self) -> None:
-        """Go on being the only one; to be called now and then by work that takes long."""
-        await self.connection.write("EXPIRE", self.keys.upkeep, UPKEEP_SECONDS)
+    async def keep_upkeep(self, token: str) -> None:
+        """Go on being the only one; to be called now and then by work that takes long.
+
+        Raises `DatabaseError` when that is over: the machine slept, say, and somebody else may be at work.
+        """
+        await self.as_keeper(token, [("EXPIRE", self.keys.upkeep, UPKEEP_SECONDS)])
+
+    async def as_keeper(self, token: str, commands: Sequence[Command]) -> list[Any]:
+        """Run commands as one transaction, provided that the upkeep is ours; raises `DatabaseError` when it is not."""
+
+        def attempt(reader: Reader) -> Sequence[Command]:
+            self.check_keeper(reader, token)
+            return commands
+
+        return await self.connection.optimistic([self.keys.upkeep], attempt)
+
+    def check_keeper(self, reader: Reader, token: str) -> None:
+        """Raise `DatabaseError` when the upkeep, which has to be watched, is not ours any more."""
+        if reader("GET", self.keys.upkeep) != token.encode():
+            raise DatabaseError(f"work on workspace {self.name!r} was held up until others took it over; try again")
+
+    async def within(self, incarnation: str, commands: Sequence[Command]) -> bool:
+        """Run commands as one transaction unless the workspace was removed meanwhile; return whether they ran."""
+
+        def attempt(reader: Reader) -> Sequence[Command]:
+            try:
+                return commands if self.watched_about(reader).incarnation == incarnation else []
+            except NotFoundError:
+                return []
+
+        return bool(await self.connection.optimistic([self.keys.about], attempt))
 
     def _release(self, reader: Reader, token: str) -> list[Command]:
         return [("DEL", self.keys.upkeep)] if reader("GET", self.keys.upkeep) == token.encode() else []

@@ -111,17 +111,17 @@ async def restore(space: Space, memory_id: str) -> None:
 
 async def purge(space: Space, before: datetime) -> int:
     """Remove for good what was deleted before a moment, with its history; return how many memories that were."""
-    async with space.upkeep():
+    async with space.upkeep() as token:
         purged = 0
         while expired := await space.ask(EXPIRED, before=micros(before), page=PAGE):
             dropped = [await _drop(space, memory_id.decode(), first) for memory_id, first in expired]
             await sweep(space)
-            await space.keep_upkeep()
+            await space.keep_upkeep(token)
             purged += sum(dropped)
             if not any(dropped):  # all of them were restored meanwhile
                 break
         await sweep(space)
-        await collect(space)
+        await collect(space, token)
         return purged
 
 

@@ -52,42 +52,49 @@ async def sweep(space: Space) -> int:
     """Remove the drafts that nobody is writing any more; return how many there were."""
     swept = 0
     for first, count in await space.ask(DRAFTS):
-        swept += await drop_draft(space, range(first, first + count), own=False)
+        swept += await drop_draft(space, range(first, first + count))
     return swept
 
 
-async def drop_draft(space: Space, numbers: range, *, own: bool) -> bool:
+async def drop_draft(space: Space, numbers: range, *, writer: str | None = None) -> bool:
     """Remove a draft with everything that was written for it, but for index entries, which are garbage then.
 
     Returns whether there was one: only the writer may drop what has a lease, only others what has none any more.
+    The writer names the incarnation in which it wrote; in another one these numbers are somebody else's.
     """
     keys, about = space.keys, await space.about()
+    if writer is not None and writer != about.incarnation:
+        return False
     lease = keys.lease(numbers.start)
 
     def claim(reader: Reader) -> list[Command]:
-        return [("SET", lease, "swept", "EX", CLAIM_SECONDS)] if (reader("GET", lease) == b"writing") is own else []
+        if space.watched_about(reader).incarnation != about.incarnation:
+            return []
+        mine = (reader("GET", lease) == b"writing") is (writer is not None)
+        return [("SET", lease, "swept", "EX", CLAIM_SECONDS)] if mine else []
 
-    if not await space.connection.optimistic([lease], claim):
+    if not await space.connection.optimistic([keys.about, lease], claim):
         return False
     # Whoever publishes watches the lease, so what is a draft now stays one. It may have been published before.
     if not rows(await space.connection.write(*space.statement(IS_DRAFT, first=numbers.start))):
-        await space.connection.write("DEL", lease)
+        await space.within(about.incarnation, [("DEL", lease)])
         return False
     for step in steps(numbers):
         chunks = space.statement(DROP_CHUNKS, start=step.start, stop=step.stop)
-        await space.connection.transaction([chunks, *remove_vectors(keys, about, step)])
+        if not await space.within(about.incarnation, [chunks, *remove_vectors(keys, about, step)]):
+            return False
     ending = (CLOSE_ROW, STEP_BACK, DROP_SOURCE, DROP_DRAFT)
-    await space.connection.transaction(
+    return await space.within(
+        about.incarnation,
         [
             *(space.statement(query, first=numbers.start) for query in ending),
             *discard_range(keys, about, range(numbers.start, numbers.stop)),
             ("DEL", lease),
-        ]
+        ],
     )
-    return True
 
 
-async def collect(space: Space) -> int:
+async def collect(space: Space, token: str) -> int:
     """Clear the index entries of chunks that are gone, as part of upkeep; return how many chunks that were.
 
     Afterwards no word, tag or source that only they had is left in the store.
@@ -101,17 +108,18 @@ async def collect(space: Space) -> int:
     for numbers in ranges:
         gone[numbers.start : numbers.stop] = True
         for step in steps(numbers):
-            await space.connection.transaction(remove_vectors(space.keys, about, step))
+            await space.as_keeper(token, remove_vectors(space.keys, about, step))
+        await space.keep_upkeep(token)
     cursor = b"0"
     while True:
         cursor, names = await space.read("SSCAN", space.keys.index, cursor, "COUNT", LISTS)
-        await _clear(space, [name.decode("utf-8", "surrogatepass") for name in names], gone)
-        await space.keep_upkeep()
+        await _clear(space, token, [name.decode("utf-8", "surrogatepass") for name in names], gone)
+        await space.keep_upkeep(token)
         if cursor == b"0":
             break
     await space.connection.optimistic([space.keys.tags], lambda reader: _drop_tags(reader, space.keys))
     done = [f"{numbers.start}:{len(numbers)}" for numbers in ranges]
-    await space.connection.write("SREM", space.keys.garbage, *done)
+    await space.as_keeper(token, [("SREM", space.keys.garbage, *done)])
     return sum(map(len, ranges))
 
 
@@ -120,7 +128,7 @@ def _range(member: bytes) -> range:
     return range(first, first + count)
 
 
-async def _clear(space: Space, names: Sequence[str], gone: NDArray[np.bool_]) -> None:
+async def _clear(space: Space, token: str, names: Sequence[str], gone: NDArray[np.bool_]) -> None:
     if not names:
         return
     commands: list[Command] = []
@@ -139,11 +147,12 @@ async def _clear(space: Space, names: Sequence[str], gone: NDArray[np.bool_]) ->
             holes = (int(at) * size for at in dead if any(data[at * size : (at + 1) * size]))
             commands += (("SETRANGE", space.keys.entry(name), at, bytes(size)) for at in holes)
     for begin in range(0, len(commands), LISTS):
-        await space.connection.transaction(commands[begin : begin + LISTS])
+        # Nobody else moves entries as long as the upkeep is ours, so they are where they were read.
+        await space.as_keeper(token, commands[begin : begin + LISTS])
     for begin in range(0, len(rewritten), STEP):
         page = rewritten[begin : begin + STEP]
-        watched = [space.keys.entry(name) for name in page]
-        await space.connection.optimistic(watched, partial(_rewrite, space.keys, page, gone))
+        watched = [space.keys.upkeep, *(space.keys.entry(name) for name in page)]
+        await space.connection.optimistic(watched, partial(_rewrite, space, token, page, gone))
 
 
 def _dead(name: str, data: bytes, gone: NDArray[np.bool_]) -> tuple[NDArray[np.intp], int]:
@@ -154,7 +163,9 @@ def _dead(name: str, data: bytes, gone: NDArray[np.bool_]) -> tuple[NDArray[np.i
     return np.flatnonzero(known & gone[np.where(known, numbers, 0)]), record.itemsize
 
 
-def _rewrite(keys: Keys, names: Sequence[str], gone: NDArray[np.bool_], reader: Reader) -> list[Command]:
+def _rewrite(space: Space, token: str, names: Sequence[str], gone: NDArray[np.bool_], reader: Reader) -> list[Command]:
+    space.check_keeper(reader, token)
+    keys = space.keys
     commands: list[Command] = []
     lists = reader("MGET", *map(keys.entry, names))
     for name, data in zip(names, lists, strict=True):

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 async def create(space: Space) -> bool:
     """Make a workspace; return whether it is new."""
-    schema, deleting = await space.read("HMGET", space.keys.about, "schema", "deleting")
-    await prepare(space, create=True)
-    return schema is None or deleting is not None
+    space.opened.discard(space.name)  # it may have been removed elsewhere
+    return await prepare(space, create=True)
 
 
 async def every(store: Store) -> tuple[WorkspaceInfo, ...]:
@@ -39,7 +38,6 @@ async def delete(space: Space) -> WorkspaceInfo:
     """Remove a workspace; nobody can use it from the first step on, whenever the last one comes."""
     await prepare(space)
     held = await statistics.info(space)
-    await space.connection.write("HSET", space.keys.about, "deleting", 1)
     await clear(space)
     if space.name == DEFAULT_WORKSPACE:
         await prepare(space)  # others know that it is always there, and do not look again

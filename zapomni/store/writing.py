@@ -72,6 +72,7 @@ class Draft:
         self._total = total
         self._update = update
         self._first = 0
+        self._incarnation = ""
         self._written = 0
         self._end = 0
         self._words = 0
@@ -117,7 +118,7 @@ class Draft:
         self._sent = False
         if outcome.old is not None and not outcome.same and self._about is not None:
             for step in steps(outcome.old.numbers) if outcome.old.count > STEP else ():
-                await self._space.connection.transaction(remove_vectors(self._space.keys, self._about, step))
+                await self._space.within(self._incarnation, remove_vectors(self._space.keys, self._about, step))
         replaced = outcome.old is not None and not outcome.same
         return MemoryResult(
             outcome.memory_id, self._total, preview_of(self._memory.text), duplicate=outcome.same, replaced=replaced
@@ -127,7 +128,7 @@ class Draft:
         """Leave nothing behind; after `publish` it does nothing."""
         if self._sent:
             self._sent = False
-            await drop_draft(self._space, self._numbers, own=True)
+            await drop_draft(self._space, self._numbers, writer=self._incarnation)
 
     async def seen(self) -> MemoryResult | None:
         """Return the receipt at once when nothing would be written; others may still come first later."""
@@ -163,16 +164,28 @@ class Draft:
         self._words += sum(chunk.length for chunk in chunks)
 
     async def _allocate(self) -> None:
-        """Take numbers for all chunks at once, so that they follow each other."""
+        """Take numbers for all chunks at once, so that they follow each other.
+
+        They are good for as long as the workspace is not removed: the next of its name gives the same out again.
+        """
         if not self._first:
-            last = await self._space.connection.write("HINCRBY", self._space.keys.counts, "next", self._total)
+            keys = self._space.keys
+            about, last = await self._space.connection.transaction(
+                [("HGETALL", keys.about), ("HINCRBY", keys.counts, "next", self._total)]
+            )
+            self._incarnation = About.parse(about, self._space.name).incarnation
             self._first = last - self._total + 1
+
+    def _check_incarnation(self, about: About) -> None:
+        if self._first and about.incarnation != self._incarnation:
+            raise DatabaseError(f"workspace {self._space.name!r} was emptied during the write; try again")
 
     def _batch(
         self, reader: Reader, chunks: Sequence[NewChunk], *, hidden: bool, about: About | None = None
     ) -> list[Command]:
         space, keys, number = self._space, self._space.keys, self._first + self._written
         self._about = about = about or space.watched_about(reader)
+        self._check_incarnation(about)
         commands: list[Command] = []
         if not self._begun:
             commands.append(space.statement(BEGIN, first=self._first, count=self._total))
@@ -222,10 +235,12 @@ class Draft:
     def _look(self, reader: Reader) -> tuple[About, Outcome]:
         """Find out what this write comes to; everything read here is watched."""
         memory, keys = self._memory, self._space.keys
-        about, own, twin = reader.all(
+        record, own, twin = reader.all(
             [("HGETALL", keys.about), ("HGET", keys.cards(memory.id), memory.id), ("HGET", *self._twin)]
         )
-        return About.parse(about, self._space.name), self._decide(reader, Card.load(own), twin)
+        about = About.parse(record, self._space.name)
+        self._check_incarnation(about)
+        return about, self._decide(reader, Card.load(own), twin)
 
     def _decide(self, reader: Reader, own: Card | None, twin: bytes | None) -> Outcome:
         memory = self._memory
