@@ -21,6 +21,8 @@ from zapomni.models import Filters
 if TYPE_CHECKING:
     from zapomni.config import Settings
     from zapomni.engine import MemoryEngine
+    from zapomni.models import Scores
+    from zapomni.store.workspace import Workspace
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 MEMORIES = (
@@ -268,3 +270,23 @@ async def test_no_filter_starves_a_search(
             assert len(listed) == len(hits)
             assert {summary.id for summary in listed} <= matching
         await engine.delete_workspace(name)
+
+
+async def test_a_single_long_memory_is_not_read_whole_to_find_others_that_do_not_exist(
+    simple_engine: MemoryEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\n\n".join(f"Paragraph {number} is about the harbour and its ships." for number in range(3000))
+    await simple_engine.add_memory(text)
+    space = simple_engine._store.workspace(simple_engine.current_workspace)
+    assert await space.count() == 1
+    asked: list[int | None] = []
+    search_words = type(space).search_words
+
+    async def noted(self: Workspace, *terms: Any, count: int | None, **more: Any) -> Scores:
+        asked.append(count)
+        return await search_words(self, *terms, count=count, **more)
+
+    monkeypatch.setattr(type(space), "search_words", noted)
+    found = await simple_engine.search_memory("harbour ships", limit=10)
+    assert len(found.hits) == 1
+    assert len(asked) == 1

@@ -67,7 +67,11 @@ class Finder:
             if standing.changed and attempts < ATTEMPTS:
                 continue
             found_all = max(len(by_words.numbers), len(by_meaning.numbers) if by_meaning else 0) < count
-            if len(standing.ranked) >= limit or found_all:  # else a few long memories took all the places
+            if len(standing.ranked) >= limit or found_all:
+                break
+            # A few long memories took all the places, or there are no others.
+            limit = min(limit, await self.workspace.count(filters))
+            if len(standing.ranked) >= limit:
                 break
             count *= 4
         hits = [_hit(place, standing.passages[place.best.number]) for place in standing.ranked[:limit]]

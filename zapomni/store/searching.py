@@ -88,6 +88,15 @@ async def vocabulary(space: Space, terms: Iterable[str]) -> Vocabulary:
     return Vocabulary(frequencies, int(total or 0), about.model)
 
 
+async def count(space: Space, filters: Filters) -> int:
+    """Return how many memories pass a filter."""
+    groups = _facet_commands(space, filters) or [("MGET", space.keys.entry(facets.EVERY))]
+    hidden, *lists = await space.read_all([("GET", space.keys.hidden), *groups])
+    records = facets.select(lists, filters)
+    size = int(records["first"].max(initial=0)) + 1
+    return len(facets.visible(records, unpack(hidden, size)))
+
+
 async def search_vectors(
     space: Space, vector: NDArray[np.float32], model: EmbeddingModel, *, count: int, filters: Filters
 ) -> Scores:

@@ -169,6 +169,11 @@ class Workspace:
         await prepare(self._space)
         return await searching.vocabulary(self._space, terms)
 
+    async def count(self, filters: Filters = EVERYTHING) -> int:
+        """Return how many memories pass a filter."""
+        await prepare(self._space)
+        return await searching.count(self._space, filters)
+
     async def search_vectors(
         self, vector: NDArray[np.float32], model: EmbeddingModel, *, count: int, filters: Filters = EVERYTHING
     ) -> Scores:
