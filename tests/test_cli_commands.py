@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import logging
 import os
 import uuid
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,9 +16,11 @@ import pytest
 import structlog
 
 from zapomni.cli import main
+from zapomni.cli.given import add_filter_flags, filters_from
 from zapomni.cli.workspaces import choice
 from zapomni.errors import ConfigError
 from zapomni.models import MAX_TEXT_LENGTH
+from zapomni.tools import filters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -265,6 +268,23 @@ def test_filters_limit_a_list_and_a_search(zapomni: CommandLine) -> None:
     assert ids("list", "--until", "2020-04-30") == []
     assert ids("search", "tree", "--meta", "n=1") == [old]
     assert ids("search", "tree", "--until", "yesterday") == [old]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-05-01", "2026-05-01T09:30", "2026-05-01T09:30:00+03:00", "9999-12-31", "9999-12-31T23:59:59.999999Z"],
+)
+def test_a_date_means_the_same_to_a_flag_and_to_a_tool(text: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_filter_flags(parser)
+    for flag, name in (("--since", "date_from"), ("--until", "date_to")):
+        given = filters_from(parser.parse_args([flag, text]), datetime(2026, 5, 2, tzinfo=UTC))
+        assert given == filters.filters_from(filters.FilterArguments(**{name: text}))  # type: ignore[arg-type]
+
+
+def test_no_end_is_no_mistake(zapomni: CommandLine) -> None:
+    added = zapomni.add("for ever")
+    assert zapomni("list", "--until", "9999-12-31").out.startswith(added)
 
 
 def test_a_long_list_comes_in_parts_or_whole(zapomni: CommandLine) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from zapomni.cli.given import MOST_BYTES
 from zapomni.cli.walk import Found, Skipped
 from zapomni.models import MAX_TEXT_LENGTH
 from zapomni.transfer.records import origin_key
@@ -27,7 +28,6 @@ ORIGIN = "file"
 MARK = "ingested"
 """The metadata that tells memories of files from others. As a truth value it adds no word to what is searched."""
 LONGEST_SOURCE = 512
-_MOST_BYTES = 4 * MAX_TEXT_LENGTH  # what is longer holds too many characters in any case
 _HEAD = 8192
 _OURS = b'"format":"zapomni.jsonl"'
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -99,13 +99,13 @@ def shown(path: Path) -> str:
 
 
 def _whole(found: Found) -> Document | Skipped:
-    if found.size > _MOST_BYTES:
+    if found.size > MOST_BYTES:
         return _too_long(found)
     with found.path.open("rb") as file:
         content = file.read(_HEAD)
         if _is_binary(content):
             return Skipped(found.path, "is not text")
-        content += file.read(_MOST_BYTES)
+        content += file.read(MOST_BYTES)
     try:
         text = content.decode(_encoding(content))
     except UnicodeDecodeError:
@@ -122,12 +122,12 @@ def _whole(found: Found) -> Document | Skipped:
 def _lines(found: Found) -> Iterator[Document | Skipped]:
     with found.path.open("rb") as file:
         number = 0
-        while line := file.readline(_MOST_BYTES):
+        while line := file.readline(MOST_BYTES):
             number += 1
             if number == 1 and _OURS in line:
                 yield Skipped(found.path, "is an export, which 'zapomni import' takes in")
                 return
-            if not line.endswith(b"\n") and len(line) == _MOST_BYTES:
+            if not line.endswith(b"\n") and len(line) == MOST_BYTES:
                 yield Skipped(
                     found.path, f"has a line that is too long, line {number}; the rest was not read", unread=True
                 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from zapomni.errors import ValidationError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_BYTES = 4 * MAX_TEXT_LENGTH  # what is longer holds too many characters in any case
+LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 def positive(text: str) -> int:
@@ -137,18 +138,24 @@ def filters_from(options: argparse.Namespace, now: datetime) -> Filters:
 
 def _moment(flag: str, text: str, now: datetime, *, whole_day: bool) -> datetime:
     """Return a moment; for `whole_day` the end of what was named."""
+    step = timedelta(microseconds=1)
     try:
         if (day := _day(text, now)) is not None:
-            day += timedelta(days=1 if whole_day else 0)
-            return datetime.combine(day, datetime.min.time(), now.tzinfo)
-        moment = datetime.fromisoformat(text)
-        moment = moment.replace(tzinfo=now.tzinfo) if moment.tzinfo is None else moment
-        return moment + timedelta(microseconds=1 if whole_day else 0)
+            moment, step = datetime.combine(day, datetime.min.time()), timedelta(days=1)
+        else:
+            moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise ValidationError(
             f"{flag} must be a date or time such as 2026-05-01 or 2026-05-01T09:30, today, yesterday, or days such "
             f"as 7d; it is {text!r}"
         ) from None
+    moment = moment.replace(tzinfo=now.tzinfo) if moment.tzinfo is None else moment
+    if not whole_day:
+        return moment
+    try:
+        return moment + step
+    except OverflowError:  # 9999-12-31 is how many say "no end", and there is no day after it
+        return LAST_MOMENT
 
 
 def _day(text: str, now: datetime) -> date | None:
