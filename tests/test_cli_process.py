@@ -257,6 +257,19 @@ def test_a_full_disk_is_told_in_one_line(lonely: Shell) -> None:
     assert (done.returncode, done.stderr) == (1, b"zapomni: No space left on device\n")
 
 
+def test_the_exit_collects_nothing(shell: Shell) -> None:
+    script = "import gc; from zapomni.cli import main; main({}); print(gc.get_freeze_count() > 0)"
+    for arguments in (["list"], ["get", "nothing"]):  # done, and failed
+        done = subprocess.run(
+            [sys.executable, "-c", script.format(arguments)],
+            capture_output=True,
+            timeout=SECONDS,
+            check=True,
+            env=shell.environ,
+        )
+        assert done.stdout.endswith(b"True\n")
+
+
 def test_a_search_does_without_what_serving_needs(shell: Shell) -> None:
     shell.add("light as a feather")
     script = (

@@ -7,7 +7,6 @@ second one does not wait for that.
 from __future__ import annotations
 
 import argparse
-import atexit
 import gc
 import signal
 from typing import TYPE_CHECKING
@@ -48,12 +47,13 @@ def run(options: argparse.Namespace, work: Callable[[Settings, Console], Awaitab
 
     from zapomni import log
 
-    atexit.register(gc.freeze)  # the collection at the exit would take a sixth of the time of a search
     log.configure(getattr(options, "log_level", None) or LOG_LEVEL)
     try:
         return trio.run(_until_signalled, lambda: work(settings, Console.of(options)))
     except BaseExceptionGroup as group:
         raise innermost(group) from group
+    finally:
+        gc.freeze()  # the collection at the exit would take a sixth of the time of a search
 
 
 def run_with_engine(options: argparse.Namespace, work: Callable[[MemoryEngine, Console], Awaitable[int]]) -> int:
