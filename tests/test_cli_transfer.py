@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -20,10 +21,11 @@ from hypothesis import strategies as st
 
 from zapomni.cli import main
 from zapomni.cli.target import write_file, write_folder
+from zapomni.cli.transfer import Intake
 from zapomni.engine import open_engine
 from zapomni.engine.transfer import Imported, Outcome
 from zapomni.errors import DatabaseError, ValidationError
-from zapomni.transfer import Record, Version, jsonl
+from zapomni.transfer import FORMATS, Record, Version, jsonl
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -279,6 +281,15 @@ def test_a_broken_line_is_told_and_the_rest_comes_in(
     assert main(["import", str(file)]) == 1
     shown = capsys.readouterr().out
     assert "0 added, 3 unchanged\n  line 3: it is not valid JSON: " in shown
+
+
+async def test_a_dry_run_keeps_no_text(store_settings: Settings) -> None:
+    async with open_workspaces(store_settings, 1) as (engine, (here,)):
+        intake = Intake(engine, FORMATS["zapomni.jsonl"], argparse.Namespace(workspace=here, dry_run=True))
+        for text in ("x" * 100_000, "y" * 100_000, "x" * 100_000):
+            await intake._take(Record(text=text))
+        assert intake.counts == {"added": 2, "unchanged": 1}
+        assert len(repr(intake._seen)) < 1000
 
 
 def test_a_foreign_file_is_recognised_and_comes_in_once(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import sys
 import tempfile
@@ -151,7 +152,7 @@ class Intake:
     problems: list[Problem] = attrs.field(factory=list, init=False)
     complete: bool = attrs.field(default=False, init=False)
     _made: set[str] = attrs.field(factory=set, init=False)
-    _seen: set[tuple[str, str]] = attrs.field(factory=set, init=False)
+    _seen: set[bytes] = attrs.field(factory=set, init=False)
 
     async def take_all(self, path: Path, line: Progress) -> None:
         """Read a file to its end. Raises `ConfigError` when it cannot be read."""
@@ -190,9 +191,11 @@ class Intake:
 
     def _is_repeated(self, workspace: str, record: Record) -> bool:
         """Tell whether the file itself has brought it before, which nothing else tells while nothing is written."""
-        name = workspace, record.id or record.key or record.text
-        seen = name in self._seen
-        self._seen.add(name)
+        name = f"{workspace}\0{record.id or record.key or record.text}"
+        # A text may be long, and a file may hold a million of them.
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+        seen = digest in self._seen
+        self._seen.add(digest)
         return seen
 
 
