@@ -9,12 +9,16 @@ import pytest
 import trio
 
 from tests.engines import FakeEmbedder, found, open_engine_with
+from tests.stores import chunks_of, memory_of
 from zapomni.engine import upkeep
 from zapomni.errors import ConfigError, EmbeddingError
+from zapomni.store.workspace import Workspace
+from zapomni.store.writing import Draft
 
 if TYPE_CHECKING:
     from zapomni.config import Settings
     from zapomni.engine import MemoryEngine
+    from zapomni.models import EmbeddingModel
 
 PARAGRAPHS = "\n\n".join(f"Paragraph {number} is about the violin and other instruments. " * 9 for number in range(160))
 
@@ -142,6 +146,33 @@ async def test_a_re_embedding_that_was_cancelled_can_be_taken_up_again(
         await switched.reembed()
         assert other.embedded == (await switched.get_stats()).total_chunks > before > 0
         assert (await found(switched, "car"))[0] == "automobile"
+
+
+async def test_a_re_embedding_clears_away_what_a_dead_writer_left(
+    simple_engine: MemoryEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await simple_engine.add_memory("the violin")
+    workspace = await simple_engine._workspace(None)
+    space = await workspace._write()
+    text = " ".join(f"word{number}" for number in range(600))
+    chunks = chunks_of(text, model=None)
+    other = FakeEmbedder("other", 16)
+    asked = 0
+    finish = Workspace.finish_reembedding
+
+    async def finish_after_a_writer(self: Workspace, model: EmbeddingModel) -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == 1:  # it writes a batch for both models, and dies
+            draft = Draft(space, memory_of(text, model=None), len(chunks))
+            await draft.append(chunks[:50])
+            await space.connection.write("DEL", draft._lease)
+        return await finish(self, model)
+
+    monkeypatch.setattr(Workspace, "finish_reembedding", finish_after_a_writer)
+    with trio.fail_after(20):
+        assert await upkeep.reembed(workspace, other) == 1
+    assert asked == 2
 
 
 async def test_a_workspace_of_another_model_does_not_stop_the_background(

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from tests.engines import by_words, found
+from zapomni.engine import adding
 from zapomni.engine.upkeep import Upkeep, purge
 from zapomni.errors import NotFoundError
 
@@ -210,6 +211,56 @@ async def test_a_deletion_that_broke_off_is_made_good_before_the_purge(simple_en
     await forget(simple_engine)
     assert b"xylograph" not in await raw(simple_engine)
     assert await by_words(simple_engine, "beta") == {ids[1]}
+
+
+async def test_a_change_that_broke_off_is_made_good_before_the_purge(
+    simple_engine: MemoryEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [(await simple_engine.add_memory(text, TALK)).memory_id for text in ("Xylographer", "beta")]
+
+    async def die(*args: object, **options: object) -> bool:
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(adding, "refresh", die)
+        await simple_engine.update_memory(ids[0], text="omega")
+    assert await by_words(simple_engine, "xylograph") == {ids[1]}
+    await forget(simple_engine)
+    assert await by_words(simple_engine, "xylograph") == set()
+    assert await by_words(simple_engine, "omega") == set(ids)
+
+
+async def test_nobody_waits_for_others_who_hold_the_workspace(simple_engine: MemoryEngine) -> None:
+    texts = ("alpha", "beta", "gamma", "delta", "epsilon")
+    ids = [(await simple_engine.add_memory(text, TALK)).memory_id for text in texts]
+    await simple_engine.delete_memory(ids[3])
+    space = (await simple_engine._workspace(None))._space
+    async with space.upkeep():
+        with trio.fail_after(10):  # half of what waiting for the workspace once would take
+            await simple_engine.delete_memory(ids[1])
+            await simple_engine.update_memory(ids[0], text="omega")
+            await simple_engine.restore_memory(ids[3])
+        assert await by_words(simple_engine, "beta") == {ids[2]}
+    with trio.fail_after(20):
+        for word, holders in (("omega", {ids[0], ids[2]}), ("delta", {ids[3], ids[4]})):
+            while await by_words(simple_engine, word) != holders:  # noqa: ASYNC110  # it is seen in the store alone
+                await trio.sleep(0.05)
+    assert await by_words(simple_engine, "beta") == await by_words(simple_engine, "alpha") == set()
+
+
+async def test_a_restored_memory_is_embedded_and_nothing_else_on_its_account(
+    simple_engine: MemoryEngine, embedder: FakeEmbedder
+) -> None:
+    ids = [(await simple_engine.add_memory(text)).memory_id for text in ("alpha", "beta", "gamma")]
+    workspace = await simple_engine._workspace(None)
+    for memory_id in ids:
+        await workspace.delete(memory_id, now=datetime.now(UTC))
+    for memory_id in (ids[0], ids[2]):
+        await workspace.restore(memory_id)
+    before = embedder.embedded
+    await simple_engine.restore_memory(ids[1])
+    assert embedder.embedded == before + 1
+    assert (await simple_engine.workspace_info()).pending == 2
 
 
 async def test_two_that_came_at_once_both_forget_what_stood_before_them(simple_engine: MemoryEngine) -> None:

@@ -187,7 +187,7 @@ async def test_a_large_memory_comes_in_batches_and_back_whole(workspace: Workspa
     assert heard == [(done, len(chunks)) for done in range(BATCH, len(chunks), BATCH)]
     assert (await workspace.get(memory.id)).text == LONG
     assert len(await found(workspace, "word1999")) == 1
-    assert (await workspace.add(memory_of(LONG), chunks)).duplicate
+    assert (await workspace.add(memory_of(LONG, key="k"), chunks)).duplicate
     other = LONG + " more"
     assert (await workspace.add(memory_of(other, key="k"), chunks_of(other))).replaced
     assert len(await found(workspace, "word1500")) == 1

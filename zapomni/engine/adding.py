@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from zapomni.engine.context import refresh
+from zapomni.engine.context import PATIENCE, refresh
 from zapomni.engine.metadata import recognise
 from zapomni.engine.passages import WHOLE, Setting, batches, cut, model_of, prepare
 from zapomni.engine.team import open_team
@@ -74,6 +74,8 @@ class Writer:
     settings: Settings
     on_deferred: Callable[[], None] = attrs.field(default=lambda: None)
     """Called when passages were left without vectors, which somebody has to make later."""
+    on_stale: Callable[[Workspace, str], None] = attrs.field(default=lambda workspace, memory_id: None)
+    """Called when what follows a memory is still found by its old words, which somebody has to mend later."""
 
     async def add(
         self, text: str, metadata: Mapping[str, Any], *, key: str | None = None, progress: Progress | None = None
@@ -89,7 +91,7 @@ class Writer:
         memory, setting = await self._placed(memory, replaced)
         receipt = await self._store(memory, chunks, setting, embedder, progress)
         if receipt.replaced:
-            await refresh(self.workspace, receipt.memory_id)
+            await self._refresh(receipt.memory_id)
         return receipt
 
     async def _store(
@@ -136,8 +138,12 @@ class Writer:
         receipt = await self.workspace.update(memory, ready)
         self._tell_what_lacks(ready)
         if receipt.replaced:
-            await refresh(self.workspace, memory.id)
+            await self._refresh(memory.id)
         return receipt
+
+    async def _refresh(self, memory_id: str) -> None:
+        if not await refresh(self.workspace, memory_id, patience=PATIENCE):
+            self.on_stale(self.workspace, memory_id)
 
     async def _produce(
         self,

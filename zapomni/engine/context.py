@@ -6,7 +6,10 @@ restored, what follows it is indexed anew: words that are gone must not find any
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
+
+import trio
 
 from zapomni.errors import DatabaseError
 from zapomni.log import get_logger
@@ -18,22 +21,30 @@ if TYPE_CHECKING:
     from zapomni.models import Follower
     from zapomni.store.workspace import Workspace
 
+PATIENCE = 1.0
+"""Seconds that a request waits for others before it leaves the rest to the background."""
+
 log = get_logger("engine")
 
 
-async def refresh(workspace: Workspace, memory_id: str) -> None:
-    """Index anew what follows a memory that something became of.
+async def refresh(workspace: Workspace, memory_id: str, *, patience: float = math.inf) -> bool:
+    """Index anew what follows a memory that something became of; False when that has to be tried again later.
 
-    What became of it is done and acknowledged, so that a failure here is only logged; `refresh_stale` makes up for it.
+    What became of it is done and only not acknowledged yet, so that a failure here is logged. Whoever is waiting for
+    the acknowledgement says for how long: a backup or a clean-up by others may hold this up for minutes.
     """
-    try:
-        await _reindex(workspace, await workspace.followers(memory_id))
-    except DatabaseError as error:
-        log.warning("context_not_refreshed", error=str(error))
+    with trio.move_on_after(patience):
+        try:
+            await _reindex(workspace, await workspace.followers(memory_id))
+        except DatabaseError as error:
+            log.warning("context_not_refreshed", error=str(error))
+        else:
+            return True
+    return False
 
 
 async def refresh_stale(workspace: Workspace) -> None:
-    """Index anew whatever is still found by words of deleted memories."""
+    """Index anew whatever is still found by words of deleted memories, or of earlier versions."""
     while stale := await workspace.stale():
         if not await _reindex(workspace, stale):  # all of them have changed since
             return

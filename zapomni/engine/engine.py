@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import trio
 
 from zapomni.embed import open_embedder
 from zapomni.engine.latency import Latency
@@ -21,8 +22,6 @@ from zapomni.store.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-
-    import trio
 
     from zapomni.config import Settings
     from zapomni.embed import Embedder
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
 
 EVERYTHING = Filters()
 ATTEMPTS = 5  # at a change while others change the same memory
+REFRESH_SECONDS = 1.0
 A_LIFETIME = 36_500  # days; more than that cannot be taken off today's date
 
 log = get_logger("engine")
@@ -82,6 +82,9 @@ class MemoryEngine:
     _behind: bool = attrs.field(default=False, init=False)
     """Passages may lack vectors that no task has looked for yet."""
     _catching_up: bool = attrs.field(default=False, init=False)
+    _stale: dict[tuple[str, str], None] = attrs.field(factory=dict, init=False)
+    """Workspaces and memories: what follows these is still found by words that do not stand before it any more."""
+    _refreshing: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.current_workspace = self.settings.workspace
@@ -175,27 +178,26 @@ class MemoryEngine:
 
         Raises `NotFoundError`.
         """
-        from zapomni.engine.context import refresh
-
         space = await self._workspace(workspace)
         memory = await space.get(memory_id)
         now = datetime.now(UTC)
         await space.delete(memory_id, now=now)
-        await refresh(space, memory_id)
+        await self._refresh(space, memory_id)
         return attrs.evolve(memory, deleted_at=now)
 
     async def restore_memory(self, memory_id: str, *, workspace: str | None = None) -> Memory:
         """Bring a deleted memory back. Raises `NotFoundError` once it is gone for good, and `ValidationError`."""
-        from zapomni.engine.context import refresh
-        from zapomni.engine.upkeep import embed_pending
+        from zapomni.engine.upkeep import embed_memory
 
         space = await self._workspace(workspace)
         await space.restore(memory_id)
-        await refresh(space, memory_id)
+        await self._refresh(space, memory_id)
         try:
-            await embed_pending(space, self._embedder)
-        except (EmbeddingError, ConfigError) as error:  # found by its words meanwhile
+            done = await embed_memory(space, self._embedder, memory_id)
+        except (EmbeddingError, ConfigError) as error:
             log.warning("embedding_deferred", error=str(error))
+            done = False
+        if not done:  # found by its words meanwhile
             self._catch_up()
         return await space.get(memory_id)
 
@@ -311,7 +313,9 @@ class MemoryEngine:
     async def _writer(self, workspace: str | None) -> Writer:
         from zapomni.engine.adding import Writer
 
-        return Writer(await self._workspace(workspace), self._embedder, self.settings, self._catch_up)
+        return Writer(
+            await self._workspace(workspace), self._embedder, self.settings, self._catch_up, self._refresh_later
+        )
 
     async def _finder(self, workspace: str | None) -> Finder:
         from zapomni.engine.finding import Finder
@@ -332,6 +336,30 @@ class MemoryEngine:
                 await self._upkeep().embed_deferred()
         finally:
             self._catching_up = False
+
+    async def _refresh(self, space: Workspace, memory_id: str) -> None:
+        from zapomni.engine.context import PATIENCE, refresh
+
+        if not await refresh(space, memory_id, patience=PATIENCE):
+            self._refresh_later(space, memory_id)
+
+    def _refresh_later(self, space: Workspace, memory_id: str) -> None:
+        """Index anew in the background what follows a memory, one after another."""
+        self._stale[space.name, memory_id] = None
+        if not self._refreshing:
+            self._refreshing = True
+            self._background.start_soon(self._refresh_stale)
+
+    async def _refresh_stale(self) -> None:
+        try:
+            while self._stale:
+                name, memory_id = next(iter(self._stale))
+                del self._stale[name, memory_id]
+                if not await self._upkeep().refresh(name, memory_id):
+                    self._stale[name, memory_id] = None
+                    await trio.sleep(REFRESH_SECONDS)
+        finally:
+            self._refreshing = False
 
     def _upkeep(self) -> Upkeep:
         from zapomni.engine.upkeep import Upkeep

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from zapomni.engine.context import refresh_stale
-from zapomni.engine.passages import Setting, prepare
+from zapomni.engine.context import refresh, refresh_stale
+from zapomni.engine.passages import WHOLE, Setting, prepare
 from zapomni.errors import ConfigError, DatabaseError, EmbeddingError, NotFoundError
 from zapomni.log import get_logger
 from zapomni.models import EmbeddingModel
 from zapomni.terms import title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from zapomni.embed import Embedder
-    from zapomni.models import NewChunk, WorkspaceInfo
+    from zapomni.models import NewChunk, Passage, WorkspaceInfo
     from zapomni.store.rebuilding import Material
     from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 BATCH = 100
+PAUSE_SECONDS = 1.0
 RETRY_SECONDS = 30.0
 PURGE_SECONDS = 3600.0
 LEAST_RETENTION = timedelta(minutes=10)  # whoever began to write before a deletion may still use the deleted words
@@ -41,6 +42,21 @@ async def embed_pending(workspace: Workspace, embedder: Embedder) -> int:
     return await _fill(workspace, embedder, model, None, 0)
 
 
+async def embed_memory(workspace: Workspace, embedder: Embedder, memory_id: str) -> bool:
+    """Make the vectors that a memory lacks, unless it is a large one; return whether it has them now.
+
+    Raises `EmbeddingError`.
+    """
+    numbers = await workspace.numbers(memory_id)
+    if len(numbers) > WHOLE:
+        return False
+    await embedder.ready()
+    model = EmbeddingModel(embedder.name, embedder.dimension)
+    pending = await workspace.pending(model, limit=len(numbers), after=numbers.start - 1)
+    await _embed(workspace, embedder, model, [passage for passage in pending if passage.number in numbers])
+    return True
+
+
 async def reembed(workspace: Workspace, embedder: Embedder, progress: Progress | None = None) -> int:
     """Make all vectors of a workspace anew with another model; return how many were made.
 
@@ -51,7 +67,11 @@ async def reembed(workspace: Workspace, embedder: Embedder, progress: Progress |
     total = await workspace.begin_reembedding(model)
     made = await _fill(workspace, embedder, model, progress, total)  # those that the same model owes, too
     while not await workspace.finish_reembedding(model):
-        made += await _fill(workspace, embedder, model, progress, total)
+        now = await _fill(workspace, embedder, model, progress, total)
+        if not now:  # what is lacking belongs to memories that others are writing, or have left half written
+            await workspace.sweep()
+            await trio.sleep(PAUSE_SECONDS)
+        made += now
     return made
 
 
@@ -75,15 +95,20 @@ async def _fill(
 ) -> int:
     done, last = 0, 0
     while passages := await workspace.pending(model, limit=BATCH, after=last):
-        vectors = await embedder.embed_documents([passage.text for passage in passages])
-        await workspace.add_vectors(
-            model, {passage.number: vector for passage, vector in zip(passages, vectors, strict=True)}
-        )
+        await _embed(workspace, embedder, model, passages)
         last = passages[-1].number
         done += len(passages)
         if progress is not None:
             await progress(done, max(total, done), f"{done:,} of {max(total, done):,} passages embedded")
     return done
+
+
+async def _embed(workspace: Workspace, embedder: Embedder, model: EmbeddingModel, passages: Sequence[Passage]) -> None:
+    if passages:
+        vectors = await embedder.embed_documents([passage.text for passage in passages])
+        await workspace.add_vectors(
+            model, {passage.number: vector for passage, vector in zip(passages, vectors, strict=True)}
+        )
 
 
 async def purge(workspace: Workspace, before: datetime) -> int:
@@ -112,6 +137,14 @@ class Upkeep:
             if await self._for_each(lambda info: info.pending, self._embed):
                 return
             await trio.sleep(RETRY_SECONDS)
+
+    async def refresh(self, name: str, memory_id: str) -> bool:
+        """Index anew what follows a memory; False when it is worth trying again."""
+        try:
+            return await refresh(self.store.workspace(name), memory_id)
+        except (NotFoundError, ConfigError) as error:  # it is gone, or somebody has to change something first
+            log.warning("upkeep_left_out", workspace=name, error=str(error))
+            return True
 
     async def _purge(self, workspace: Workspace) -> int:
         return await purge(workspace, datetime.now(UTC) - max(self.retention, LEAST_RETENTION))

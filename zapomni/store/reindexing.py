@@ -50,6 +50,10 @@ STALE = """
 MATCH (t:Trash)-[:REPLACES*0..]->(v)<-[:AFTER]-(b) WHERE b:Memory OR b:Trash
 RETURN DISTINCT b.first LIMIT $limit
 """
+OUTDATED = """
+MATCH (v:Version)<-[:AFTER]-(b) WHERE b:Memory OR b:Trash
+RETURN DISTINCT b.first LIMIT $limit
+"""
 FOLLOWER = """
 MATCH (c:Chunk {number: $first})<-[:HAS_CHUNK]-(m) WHERE m:Memory OR m:Trash
 OPTIONAL MATCH (m)-[:AFTER]->(a)
@@ -95,9 +99,9 @@ async def followers(space: Space, memory_id: str) -> list[Follower]:
 
 
 async def stale(space: Space) -> list[Follower]:
-    """Return memories whose context is in the trash, some at a time."""
-    rows = await space.ask(STALE, limit=PAGE)
-    return await _misplaced(space, [first for (first,) in rows])
+    """Return memories whose context is in the trash, or an earlier version of what it is now, some at a time."""
+    rows = [*await space.ask(STALE, limit=PAGE), *await space.ask(OUTDATED, limit=PAGE)]
+    return await _misplaced(space, dict.fromkeys(first for (first,) in rows))
 
 
 async def _misplaced(space: Space, firsts: Iterable[int]) -> list[Follower]:

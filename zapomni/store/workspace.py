@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from zapomni.errors import NotFoundError
 from zapomni.models import Filters
 from zapomni.store import embedding, reading, rebuilding, reindexing, searching, statistics, trash, upkeep, writing
 from zapomni.store.cards import content_hash
@@ -112,6 +113,14 @@ class Workspace:
         text = content_hash(text)
         return await reading.find(self._space, self._space.keys.hashes(text), text)
 
+    async def numbers(self, memory_id: str) -> range:
+        """Return the numbers of a memory's passages; raises `NotFoundError`."""
+        await prepare(self._space)
+        card = await reading.find_card(self._space, memory_id)
+        if card is None or card.deleted:
+            raise NotFoundError(f"there is no memory {memory_id}")
+        return card.numbers
+
     async def history(self, memory_id: str) -> tuple[Memory, ...]:
         """Return what a memory was before it was updated or replaced, latest first; raises `NotFoundError`."""
         await prepare(self._space)
@@ -211,7 +220,7 @@ class Workspace:
         return await reindexing.followers(await self._write(), memory_id)
 
     async def stale(self) -> Sequence[Follower]:
-        """Return some of the memories that are found by words of deleted ones."""
+        """Return some of the memories that are found by words of deleted ones, or of what is history."""
         return await reindexing.stale(await self._write())
 
     async def reindex(
@@ -253,6 +262,10 @@ class Workspace:
         """Give chunks, by number, the vectors they lack; return how many were still lacking. At most about 100."""
         space = await self._write()
         return await embedding.add_vectors(space, model, vectors)
+
+    async def sweep(self) -> int:
+        """Clear away what writers that died have left; return how many memories were only begun."""
+        return await upkeep.sweep(await self._write())
 
     async def begin_reembedding(self, model: EmbeddingModel) -> int:
         """Start, or go on, making vectors of another model; return how many are lacking.
