@@ -13,6 +13,7 @@ from tests.engines import by_words, found
 from zapomni.engine import adding
 from zapomni.engine.upkeep import Upkeep, purge
 from zapomni.errors import NotFoundError
+from zapomni.models import Filters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -261,6 +262,20 @@ async def test_a_restored_memory_is_embedded_and_nothing_else_on_its_account(
     await simple_engine.restore_memory(ids[1])
     assert embedder.embedded == before + 1
     assert (await simple_engine.workspace_info()).pending == 2
+
+
+async def test_lists_that_end_in_the_middle_of_an_entry_stop_nothing(simple_engine: MemoryEngine) -> None:
+    ids = [(await simple_engine.add_memory(text, TALK)).memory_id for text in ("alpha beta", "beta gamma", "delta")]
+    space = (await simple_engine._workspace(None))._space
+    for name in await space.read("SMEMBERS", space.keys.index):
+        await space.connection.write("APPEND", space.keys.entry(name.decode()), b"xyz")
+    assert set(await found(simple_engine, "beta")) >= {"alpha beta", "beta gamma"}
+    result = await simple_engine.search_memory("beta", filters=Filters(source="talk"))
+    assert {hit.memory_id for hit in result.hits} >= set(ids[:2])
+    await simple_engine.delete_memory(ids[0])
+    await forget(simple_engine)
+    assert await by_words(simple_engine, "alpha") == set()
+    assert ids[1] in await by_words(simple_engine, "gamma")
 
 
 async def test_two_that_came_at_once_both_forget_what_stood_before_them(simple_engine: MemoryEngine) -> None:

@@ -141,7 +141,7 @@ async def _postings(space: Space, token: str, file: Archive, indexed: NDArray[np
         keys = [space.keys.entry(name.decode()) for name in names]
         parts = []
         for name, data in zip(names, await space.read("MGET", *keys) if keys else [], strict=True):
-            entries = np.frombuffer(data or b"", postings.RECORD)
+            entries = postings.entries(data)
             known = entries["number"] < len(indexed)
             kept = entries[known & indexed[np.where(known, entries["number"], 0)]].tobytes()
             if kept:

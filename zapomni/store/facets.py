@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zapomni.store.names import digest
+from zapomni.store.postings import entries
 from zapomni.store.values import check_json, micros
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def select(lists: Sequence[Sequence[bytes | None]], filters: Filters) -> Records
     """Return the records that pass a filter, given the facets of its groups; hidden memories are among them."""
     found: Records | None = None
     for group in lists:
-        records = np.frombuffer(b"".join(data or b"" for data in group), RECORD)
+        records = np.concatenate([entries(data, RECORD) for data in group])
         _, positions = np.unique(records["first"], return_index=True)
         records = records[positions]
         found = records if found is None else found[np.isin(found["first"], records["first"])]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from zapomni.log import get_logger
 from zapomni.models import Scores
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 RECORD = np.dtype([("number", "<u4"), ("frequency", "u1"), ("length", "<u2")])
 MOST_FREQUENT, LONGEST = 255, 65_535
+log = get_logger("store")
 _pack = struct.Struct("<IBH").pack
 
 
@@ -33,6 +35,19 @@ def encode(chunks: Iterable[tuple[int, Mapping[str, int], int]]) -> dict[str, by
         for term, frequency in terms.items():
             gains.setdefault(term, bytearray()).extend(_pack(number, min(frequency, MOST_FREQUENT), length))
     return gains
+
+
+def entries(data: bytes | None, record: np.dtype[np.void] = RECORD) -> NDArray[np.void]:
+    """Return the entries of a list.
+
+    What is left over at its end is no entry: the list is damaged, and the rest of it is still good for searching.
+    """
+    data = data or b""
+    over = len(data) % record.itemsize
+    if over:
+        log.warning("index_entry_cut_short", bytes=len(data), left_out=over)
+        data = data[:-over]
+    return np.frombuffer(data, record)
 
 
 def unpack(bitmap: bytes | None, size: int) -> NDArray[np.bool_]:
@@ -57,7 +72,7 @@ def rank(
     Hidden chunks count for nothing, not even for how rare a word is; `allowed` limits what is returned and leaves
     the scores as they are.
     """
-    records = [(weight, np.frombuffer(data, RECORD)) for weight, data in lists if data]
+    records = [(weight, record) for weight, data in lists if len(record := entries(data))]
     size = 1 + max((int(record["number"].max()) for _, record in records), default=0)
     visible = ~unpack(hidden, size)
     visible[0] = False

@@ -135,7 +135,7 @@ def _rewrite(
     keys = space.keys
     commands: list[Command] = []
     for name, data in zip(names, reader("MGET", *map(keys.entry, names)), strict=True):
-        entries = np.frombuffer(data or b"", postings.RECORD)
+        entries = postings.entries(data)
         numbers = entries["number"]
         known = numbers < len(covered)
         later = entries[(numbers > 0) & ~(known & covered[np.where(known, numbers, 0)])].tobytes()

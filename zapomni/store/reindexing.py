@@ -175,7 +175,7 @@ def _edits(
     commands: list[Command] = []
     for term, data in lists.items():
         key, name = keys.entry(names[term]), names[term]
-        places = np.flatnonzero(np.frombuffer(data or b"", postings.RECORD)["number"] == first)
+        places = np.flatnonzero(postings.entries(data)["number"] == first)
         if term in entries and not len(places):
             commands += [("APPEND", key, bytes(entries[term])), ("SADD", keys.index, name)]
         elif term in entries:
@@ -189,5 +189,5 @@ def _edits(
 
 
 def _only(data: bytes, first: int) -> bool:
-    numbers = np.frombuffer(data, postings.RECORD)["number"]
+    numbers = postings.entries(data)["number"]
     return bool(np.all((numbers == first) | (numbers == 0)))

@@ -158,7 +158,7 @@ async def _clear(space: Space, token: str, names: Sequence[str], gone: NDArray[n
 def _dead(name: str, data: bytes, gone: NDArray[np.bool_]) -> tuple[NDArray[np.intp], int]:
     """Return the positions of the entries that are gone, and the size of an entry."""
     record = facets.RECORD if name.startswith("f:") else postings.RECORD
-    numbers = np.frombuffer(data, record)["first" if record is facets.RECORD else "number"]
+    numbers = postings.entries(data, record)["first" if record is facets.RECORD else "number"]
     known = numbers < len(gone)
     return np.flatnonzero(known & gone[np.where(known, numbers, 0)]), record.itemsize
 
@@ -170,7 +170,7 @@ def _rewrite(space: Space, token: str, names: Sequence[str], gone: NDArray[np.bo
     lists = reader("MGET", *map(keys.entry, names))
     for name, data in zip(names, lists, strict=True):
         dead, size = _dead(name, data or b"", gone)
-        rest = np.delete(np.frombuffer(data or b"", np.dtype((np.void, size))), dead).tobytes()
+        rest = np.delete(postings.entries(data, np.dtype((np.void, size))), dead).tobytes()
         if rest:
             commands.append(("SET", keys.entry(name), rest))
         else:
