@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zapomni.config import Settings
 
 FILES = "appendonlydir"
+WORK = "salvage"
 
 
 @attrs.frozen
@@ -58,25 +59,33 @@ async def salvage(settings: Settings) -> Salvage:
 
 
 def _cut(directory: Path) -> Salvage:
-    files = directory / FILES
+    files, work = directory / FILES, directory / WORK
     copy = directory / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}"
-    shutil.copytree(files, copy)
-    before = _size(files)
+    shutil.rmtree(work, ignore_errors=True)  # of one that was cut short
+    shutil.copytree(files, work / "fixed")
     # The server program is its own checker, under another name.
     done = subprocess.run(
-        ["redis-check-aof", "--fix", str(next(files.glob("*.manifest")))],
+        ["redis-check-aof", "--fix", str(next((work / "fixed").glob("*.manifest")))],
         executable=find_binaries().server,
         input=b"y\n",
         capture_output=True,
         check=False,
     )
     if done.returncode:
-        shutil.rmtree(files)
-        shutil.copytree(copy, files)
-        shutil.rmtree(copy)
+        shutil.rmtree(work)
         last = done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise DatabaseError(f"the data file cannot be salvaged ({last}); restore a backup into an empty directory")
-    return Salvage(copy, before - _size(files))
+    shutil.copytree(files, work / "copy")
+    lost = _size(files) - _size(work / "fixed")
+    # Ended at any moment, this leaves each file as it was or as it is to be, and the copy beside it before any changes.
+    (work / "copy").rename(copy)
+    for fixed in (work / "fixed").iterdir():
+        if fixed.stat().st_size != (files / fixed.name).stat().st_size:  # nothing but a cut is ever made
+            with fixed.open("rb") as file:
+                os.fsync(file.fileno())
+            fixed.replace(files / fixed.name)
+    shutil.rmtree(work)
+    return Salvage(copy, lost)
 
 
 def _size(folder: Path) -> int:
