@@ -219,6 +219,9 @@ class EmbeddedServer:
             "appendfsync": "always",  # everysec can lose acknowledged writes even when only the process is killed
             "aof-use-rdb-preamble": "yes",
             "aof-load-truncated": "yes",
+            # What users wrote stays out of the log, also when a command is slow or the server crashes.
+            "hide-user-data-from-log": "yes",
+            "slowlog-max-len": "0",
         }
         module = [
             *(str(binaries.module), "DELAY_INDEXING", "yes", "TIMEOUT_DEFAULT", limit, "TIMEOUT_MAX", limit),

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 CLIENTS, SERVER, REAPER = "clients.lock", "server.lock", "reaper.lock"
+REMOVED = "compact"  # is there when something was removed for good, and may still stand in the append-only file
 ADDRESS = "socket.path"  # says where the server listens: in this directory, unless that would be too long a path
 ANSWER_TIMEOUT = 5.0  # a server that says nothing for so long is stuck and gets killed; the append-only file is safe
 GIVE_UP_TIMEOUT = 60.0  # nobody can use a store whose socket was deleted; holding up new clients helps nobody either
@@ -55,7 +56,10 @@ def socket_path(directory: Path) -> str | None:
 
 
 def compaction_pays(directory: Path) -> bool:
-    """Tell whether a rewrite now costs less than the tail would cost at the next start, and there is room for it."""
+    """Tell whether a rewrite now costs less than the tail would cost at the next start, and there is room for it.
+
+    Whatever it costs, it is made after a removal: what its owner had removed is to leave the disk, too.
+    """
     base = tail = 0
     try:
         for path in (directory / "appendonlydir").iterdir():
@@ -66,7 +70,23 @@ def compaction_pays(directory: Path) -> bool:
         disk = os.statvfs(directory)
     except FileNotFoundError:  # it is being rewritten, or all of it was deleted
         return False
-    return tail > WORTHWHILE_TAIL + base // BASE_TO_TAIL and disk.f_bavail * disk.f_frsize > 2 * (base + tail)
+    worthwhile = tail > WORTHWHILE_TAIL + base // BASE_TO_TAIL or removal(directory) is not None
+    return worthwhile and disk.f_bavail * disk.f_frsize > 2 * (base + tail)
+
+
+def note_removal(directory: Path) -> None:
+    """Ask for a rewrite at the next end of the store."""
+    mark = os.open(directory / REMOVED, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.utime(mark)
+    os.close(mark)
+
+
+def removal(directory: Path) -> int | None:
+    """Return when something was last removed, if that was after the last rewrite."""
+    try:
+        return (directory / REMOVED).stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def connect(directory: Path) -> socket.socket | None:
@@ -96,15 +116,16 @@ def ask(connection: socket.socket, command: bytes) -> bytes:
     return reply
 
 
-def compact(connection: socket.socket, until: float) -> None:
-    """Rewrite the append-only file, and wait for it until a time of the monotonic clock."""
+def compact(connection: socket.socket, until: float) -> bool:
+    """Rewrite the append-only file, and wait for it until a time of the monotonic clock; tell whether it was done."""
     with contextlib.suppress(OSError):
         ask(connection, b"BGREWRITEAOF")
         while time.monotonic() < until:
             time.sleep(0.05)
             state = ask(connection, b"INFO persistence")
             if b"aof_rewrite_in_progress:0" in state and b"aof_rewrite_scheduled:0" in state:
-                return
+                return b"aof_last_bgrewrite_status:ok" in state
+    return False
 
 
 def shut_down(connection: socket.socket, begin: float) -> bool:
@@ -190,7 +211,10 @@ def reap(path: Path, linger: float) -> None:
         gone_at = time.monotonic()
         # No lock is held meanwhile: a client that comes now finds the server at work as ever.
         if compaction_pays(path) and (connection := directory.connect()):
-            compact(connection, gone_at + COMPACTION_TIMEOUT)
+            removed = removal(path)
+            # The mark of a client that came meanwhile, and removed more, stays for the next time.
+            if compact(connection, gone_at + COMPACTION_TIMEOUT) and removal(path) == removed:
+                (path / REMOVED).unlink(missing_ok=True)
         time.sleep(max(0.0, gone_at + linger - time.monotonic()))
         if try_lock(directory.clients, fcntl.LOCK_EX):
             break

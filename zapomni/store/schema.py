@@ -92,6 +92,8 @@ async def clear(space: Space) -> None:
 async def remove(space: Space, token: str) -> None:
     """Remove everything of a workspace, what says that it exists last of all; for somebody who holds the upkeep."""
     connection, keys = space.connection, space.keys
+    if await connection.write("HEXISTS", keys.counts, "next"):  # something was written there
+        space.note_removal()
     generation = int(await connection.write("HGET", keys.about, "generation") or 1)
     cursor = b"0"
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import trio
 
 from zapomni.errors import ConfigError, DatabaseError, NotFoundError
 from zapomni.models import EmbeddingModel
+from zapomni.store import reaper
 from zapomni.store.cypher import Value, render, rows
 
 if TYPE_CHECKING:
@@ -164,6 +165,13 @@ class Space:
         """Raise `DatabaseError` when the upkeep, which has to be watched, is not ours any more."""
         if reader("GET", self.keys.upkeep) != token.encode():
             raise DatabaseError(f"work on workspace {self.name!r} was held up until others took it over; try again")
+
+    def note_removal(self) -> None:
+        """Have what was removed for good leave the embedded server's files as well, when the store ends."""
+        if self.connection.directory is not None:
+            # It is gone from the store already; a disk that takes no mark must not make that look like a failure.
+            with suppress(OSError):
+                reaper.note_removal(self.connection.directory)
 
     async def within(self, incarnation: str, commands: Sequence[Command]) -> bool:
         """Run commands as one transaction unless the workspace was removed meanwhile; return whether they ran."""

@@ -118,6 +118,7 @@ async def collect(space: Space, token: str) -> int:
         if cursor == b"0":
             break
     await space.connection.optimistic([space.keys.tags], lambda reader: _drop_tags(reader, space.keys))
+    space.note_removal()  # before it is forgotten that there was something to remove
     done = [f"{numbers.start}:{len(numbers)}" for numbers in ranges]
     await space.as_keeper(token, [("SREM", space.keys.garbage, *done)])
     return sum(map(len, ranges))
