@@ -10,7 +10,7 @@ import trio
 
 from tests.embedding_server import DIMENSION, EmbeddingServer, embeddings, open_embedding_server, vector_for
 from zapomni.config import Settings
-from zapomni.embed import Embedder, open_embedder
+from zapomni.embed import Embedder, open_embedder, remote
 from zapomni.embed.known import Habits, habits_of
 from zapomni.errors import ConfigError, EmbeddingError
 
@@ -202,6 +202,7 @@ async def test_an_answer_that_breaks_off_is_an_error(kind: Kind) -> None:
     [
         (b"<html>It works!</html>", "not JSON"),
         (b"\xff\xfe", "not JSON"),
+        (b"[" * 200_000, "not JSON"),
         (b"[]", "does not send embeddings"),
         (b"{}", "does not send embeddings"),
         (b'{"embeddings": null, "data": null}', "no usable vectors|does not send"),
@@ -221,6 +222,25 @@ async def test_a_wrong_answer_is_an_error(kind: Kind, answer: bytes, message: st
         with pytest.raises(EmbeddingError, match=message):
             await embedder.ready()
         assert embedder.dimension == 0
+
+
+@both
+async def test_half_a_surrogate_pair_is_an_error_like_any_other(kind: Kind) -> None:
+    async with opened(kind) as (_, embedder):
+        with pytest.raises(EmbeddingError, match="surrogate"):
+            await embedder.embed_query("a \ud83d b")
+        assert (await embedder.embed_query("text")).shape == (DIMENSION,)
+
+
+@both
+async def test_no_more_is_read_than_vectors_can_come_to(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "MOST_BYTES", 100_000)
+    async with opened(kind) as (server, embedder):
+        server.answer = lambda path, body: (200, embeddings(path, body) + b" " * 1_000_000)
+        with pytest.raises(EmbeddingError, match="more than 100,000 bytes"):
+            await embedder.ready()
+        server.answer = None
+        assert (await embedder.embed_query("text")).shape == (DIMENSION,)
 
 
 @both

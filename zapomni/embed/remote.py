@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import attrs
 import trio
 
 from zapomni.embed.known import identity
@@ -28,6 +30,7 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
 BATCH = 64
 SHORTEST = 64  # characters; a server that refuses even these as too long has another complaint
+MOST_BYTES = 64 << 20  # of an answer; 64 vectors of 16,384 dimensions are less than half of that
 CLOSING = 1.0
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -69,24 +72,27 @@ class Server:
                         f"the embedding server at {self.place} cannot be reached; is it running?"
                     ) from error.__cause__
             else:
-                if response.status_code != 429 and response.status_code < 500:
-                    return response.status_code, _json(response, self.place)
+                if response.status != 429 and response.status < 500:
+                    return response.status, _json(response, self.place)
                 if attempt == ATTEMPTS:
                     raise EmbeddingError(
-                        f"the embedding server at {self.place} failed with status {response.status_code}"
+                        f"the embedding server at {self.place} failed with status {response.status}"
                         f" {ATTEMPTS} times; look into its log"
                     )
-                pause = max(pause, _retry_after(response))
+                pause = max(pause, response.retry_after)
             await trio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _send(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
+    async def _send(self, path: str, body: Mapping[str, Any]) -> _Response:
         client = await self._opened()
         import httpx
 
         try:
             with trio.fail_after(self._timeout):
-                return await client.post(self._url + path, json=body)
+                async with client.stream("POST", self._url + path, json=body) as response:
+                    return _Response(response.status_code, _retry_after(response), await self._read(response))
+        except UnicodeEncodeError as error:
+            raise EmbeddingError("half a surrogate pair is no text that an embedding server takes") from error
         except (trio.TooSlowError, httpx.TimeoutException) as error:
             raise EmbeddingError(
                 f"the embedding server at {self.place} did not answer within {self._timeout:g} s;"
@@ -96,6 +102,20 @@ class Server:
             raise _Unreachable from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise EmbeddingError(f"the embedding server at {self.place} broke off its answer") from error
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        """Return what was sent, unless it is more than anybody's vectors: it has to fit into our memory."""
+        data = bytearray()
+        with trio.CancelScope() as scope:
+            async for part in response.aiter_bytes():
+                data += part
+                if len(data) > MOST_BYTES:
+                    scope.cancel()  # unwinds the generators inside httpx, too, which leaving the loop does not
+        if scope.cancel_called:
+            raise EmbeddingError(
+                f"the embedding server at {self.place} sent more than {MOST_BYTES:,} bytes for one answer"
+            )
+        return bytes(data)
 
     async def _opened(self) -> httpx.AsyncClient:
         if self._client is None:
@@ -112,6 +132,13 @@ class Server:
                 await self._client.aclose()
 
 
+@attrs.frozen
+class _Response:
+    status: int
+    retry_after: float
+    data: bytes
+
+
 class _Unreachable(Exception):
     """No connection could be made; nothing was sent."""
 
@@ -126,12 +153,12 @@ async def open_server(url: str, timeout: float, api_key: str | None = None) -> A
         await server.aclose()
 
 
-def _json(response: httpx.Response, place: str) -> Any:
+def _json(response: _Response, place: str) -> Any:
     try:
-        return response.json()
-    except ValueError as error:
+        return json.loads(response.data)
+    except (ValueError, RecursionError) as error:
         raise EmbeddingError(
-            f"what answers at {place} is no embedding server: status {response.status_code}, not JSON"
+            f"what answers at {place} is no embedding server: status {response.status}, not JSON"
         ) from error
 
 
