@@ -158,6 +158,17 @@ async def test_a_restored_memory_with_a_key_keeps_no_text_from_others(simple_eng
     assert not (await simple_engine.add_memory("the pin is 1234")).duplicate
 
 
+async def test_what_was_cancelled_at_any_moment_is_there_whole_or_not_at_all(simple_engine: MemoryEngine) -> None:
+    for number in range(30):
+        text = f"the text of number {number}"
+        with trio.fail_after(20):
+            with trio.move_on_after(number / 2000):
+                await simple_engine.add_memory(text)
+            receipt = await simple_engine.add_memory(text)
+        assert (await simple_engine.get_memory(receipt.memory_id)).text == text
+    assert (await simple_engine.get_stats()).total_memories == 30
+
+
 async def test_a_key_replaces_and_keeps_history(simple_engine: MemoryEngine) -> None:
     first = await simple_engine.add_memory("Ann lives in Paris", {"v": 1}, key="ann-city")
     assert not first.replaced

@@ -114,8 +114,9 @@ class MemoryEngine:
     ) -> MemoryResult:
         """Store a text, verbatim. It is durable, and found by the next search, when this returns.
 
-        The same text again returns the first memory's id and says so. A key that is in use replaces its memory,
-        which stays readable as history. Cancelled, it leaves nothing. Raises `ValidationError`, `EmbeddingError`.
+        The same text again, without a key, returns the first memory's id and says so. A key that is in use replaces
+        its memory, which stays readable as history. Cancelled, it may have been stored, whole or not at all; adding
+        the text again returns its id. Raises `ValidationError`, `EmbeddingError`.
         """
         with self._latency.timed("add"):
             return await (await self._writer(workspace)).add(text, metadata or {}, key=key, progress=progress)

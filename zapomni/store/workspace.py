@@ -70,7 +70,7 @@ class Workspace:
         not written: the receipt says `duplicate` and names the first. With a key that is in use the earlier memory
         becomes history, unless nothing changed; the receipt says `replaced` and names its id, which stays.
         A large memory is written in batches that nobody sees before the last; `progress` hears of each
-        (chunks written, chunks in all). Cancelled, it leaves nothing.
+        (chunks written, chunks in all). Cancelled, it may have been stored, whole or not at all.
         """
         space = await self._write()
         return await writing.add(space, memory, chunks, progress=progress)
@@ -79,7 +79,7 @@ class Workspace:
     async def open_draft(self, memory: NewMemory, total: int) -> AsyncIterator[Draft]:
         """Write a memory of `total` chunks as they are made: `append` in order, then `publish`.
 
-        What is not published at the end of the block leaves nothing.
+        What is not published at the end of the block leaves nothing; cancelled while it publishes, it may be stored.
         """
         space = await self._write()
         async with writing.open_draft(space, memory, total) as draft:

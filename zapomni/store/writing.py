@@ -312,7 +312,7 @@ class Draft:
 
 @asynccontextmanager
 async def open_draft(space: Space, memory: NewMemory, total: int, *, update: bool = False) -> AsyncIterator[Draft]:
-    """Open a draft that leaves nothing unless it is published."""
+    """Open a draft that leaves nothing unless it is published; cancelled while that is sent, it may have been."""
     draft = Draft(space, memory, total, update=update)
     try:
         yield draft
@@ -330,7 +330,7 @@ async def add(
     update: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> MemoryResult:
-    """Store a memory, in batches where it is large; cancelled, it leaves nothing."""
+    """Store a memory, in batches where it is large; cancelled, it leaves nothing or, at the very end, all of it."""
     async with open_draft(space, memory, len(chunks), update=update) as draft:
         if len(chunks) > BATCH and (receipt := await draft.seen()) is not None:
             return receipt
