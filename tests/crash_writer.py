@@ -1,4 +1,4 @@
-"""A client that writes to the embedded store and prints the id of each write that was acknowledged."""
+"""A client that stores memories and prints the id and the first word of each one that was acknowledged."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ from pathlib import Path
 
 import trio
 
+from tests.stores import chunks_of, memory_of
 from zapomni import log
 from zapomni.config import Settings
 from zapomni.errors import DatabaseError
-from zapomni.store.connection import open_connection
+from zapomni.store.store import open_store
 
-GRAPH, VECTORS = "{zapomni:crash}:graph", "{zapomni:crash}:vectors"
+PIECE = 16  # characters of a passage, so that every memory has several
+
+
+def text_of(word: str) -> str:
+    return f"{word} is the first word of a memory in several passages"
 
 
 async def main(directory: str, name: str, count: int) -> None:
     log.configure("error")
-    async with open_connection(Settings(data_dir=Path(directory), store_linger=0.3)) as connection:
+    async with open_store(Settings(data_dir=Path(directory), store_linger=0.3)) as store:
+        workspace = store.workspace("default")
         for number in range(count):
-            identity = f"{name}-{number}"
-            query = ("GRAPH.QUERY", GRAPH, f"CREATE (:Memory {{id: '{identity}'}})")
-            vector = ("VADD", VECTORS, "VALUES", 3, number, 1, 2, identity)
+            text = text_of(f"{name}x{number}")
+            memory = memory_of(text)
             try:
-                replies = await connection.transaction([query, vector])
+                receipt = await workspace.add(memory, chunks_of(text, PIECE))
             except DatabaseError:  # it may or may not be there; nobody was told that it is
                 continue
-            assert replies[1] == 1, "the write was repeated"
-            sys.stdout.write(identity + "\n")
+            assert receipt.memory_id == memory.id, "the write was repeated"
+            sys.stdout.write(f"{memory.id} {name}x{number}\n")
             sys.stdout.flush()
 
 

@@ -12,13 +12,17 @@ import psutil
 import pytest
 import trio
 
-from tests.crash_writer import GRAPH, VECTORS
+from tests.crash_writer import PIECE, text_of
 from tests.servers import processes_of, wait_until_gone
+from tests.stores import MODEL, chunks_of
 from zapomni.config import Settings
-from zapomni.store.connection import open_connection
+from zapomni.store.store import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from zapomni.store.workspace import Workspace
 
 LONG = 300.0
 
@@ -50,17 +54,39 @@ async def survive(directory: Path, *, writers: int, writes: int, chance: random.
                 process.kill()
                 await process.wait()
         assert {process.returncode for process in processes} <= {0, -signal.SIGKILL}, "a writer failed"
-        told = set(acknowledged.read_text().split())
-        async with open_connection(Settings(data_dir=directory, store_linger=0.3)) as connection:
-            reply = await connection.read("GRAPH.RO_QUERY", GRAPH, "MATCH (m:Memory) RETURN m.id")
-            nodes = [row[0].decode() for row in reply[1]]
-            vectors = {name.decode() for name in await connection.read("VRANGE", VECTORS, "-", "+", -1)}
-    assert told <= set(nodes), "an acknowledged write is lost"
-    assert len(nodes) == len(set(nodes)), "a write was repeated"
-    assert set(nodes) == vectors, "a write is half there"
+        told = dict(line.split() for line in acknowledged.read_text().splitlines())
+        async with open_store(Settings(data_dir=directory, store_linger=0.3)) as store:
+            await check(store.workspace("default"), told)
     assert told
     await wait_until_gone(directory, 5)
     return len(told), kills
+
+
+async def check(workspace: Workspace, told: Mapping[str, str]) -> None:
+    """Compare what was acknowledged with what is there: all of it, each once and whole, found by words and vectors."""
+    held: dict[str, str] = {}
+    cursor: str | None = None
+    while True:
+        page = await workspace.list(limit=200, cursor=cursor)
+        for summary in page.memories:
+            held[summary.id] = (await workspace.get(summary.id)).text
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert sorted(held.values()) == sorted({text_of(text.split()[0]) for text in held.values()}), (
+        "altered, or there twice"
+    )
+    lost = {word for memory_id, word in told.items() if held.get(memory_id) != text_of(word)}
+    assert not lost, "acknowledged memories are lost"
+    for memory_id, text in held.items():
+        chunks = chunks_of(text, PIECE)
+        for chunk in (chunks[0], chunks[-1]):
+            assert chunk.vector is not None
+            near = await workspace.search_vectors(chunk.vector, MODEL, count=1)
+            assert near.values[0] > 0.99
+        by_word = await workspace.search_words(chunks[0].terms, count=1)
+        (passage,) = await workspace.passages(by_word.numbers.tolist())
+        assert passage.memory_id == memory_id, "a memory is not found by its words"
 
 
 def is_listening(process: psutil.Process) -> bool:
