@@ -17,6 +17,7 @@ from zapomni.errors import DatabaseError, NotFoundError, OutdatedError, Validati
 from zapomni.models import MemoryResult, preview_of
 from zapomni.store import facets, postings
 from zapomni.store.cards import CLEAR, Card, content_hash, count_in, forget_hash, hide, keep_hash, put_card, read_card
+from zapomni.store.failures import Lost
 from zapomni.store.names import digest, term_name
 from zapomni.store.publication import GO_LAST, TAKE_PLACE, publish
 from zapomni.store.reindexing import FOLLOW
@@ -43,6 +44,7 @@ UNWIND range(0, size($texts) - 1) AS i
 CREATE (d)-[:HAS_CHUNK]->
        (:Chunk {number: $number + i, index: $index + i, start: $starts[i], end: $ends[i], text: $texts[i]})
 """
+WITHDRAW = "MATCH (m:Memory {id: $id}) WHERE m.first = $first SET m:Draft REMOVE m:Memory"
 
 
 @attrs.frozen
@@ -111,7 +113,15 @@ class Draft:
             batch = self._batch(reader, rest, hidden=False, about=about)
             return [*batch, *self._publication(reader, about, outcome, self._words + sum(c.length for c in rest))]
 
-        await self._space.connection.optimistic(self._watched(), attempt)
+        try:
+            await self._space.connection.optimistic(self._watched(), attempt)
+        except Lost:
+            raise  # the whole of it may have run
+        except DatabaseError:
+            # Should it fail, too, what went wrong first is what the caller has to know.
+            with trio.move_on_after(CLEANUP_SECONDS, shield=True), suppress(ZapomniError):
+                await self._take_back()
+            raise
         assert outcome is not None
         if outcome.same:
             await self.discard()
@@ -123,6 +133,32 @@ class Draft:
         return MemoryResult(
             outcome.memory_id, self._total, preview_of(self._memory.text), duplicate=outcome.same, replaced=replaced
         )
+
+    async def _take_back(self) -> None:
+        """Remove a new memory of which some commands failed, since the server does not undo the others.
+
+        Else its card would be left, which calls the same memory a duplicate of what is not there.
+        """
+        space, keys, memory = self._space, self._space.keys, self._memory
+
+        def attempt(reader: Reader) -> list[Command]:
+            about, card = space.watched_about(reader), read_card(reader, keys, memory.id)
+            self._check_incarnation(about)
+            if card is None or card.first != self._first or card.version > 1:
+                return []
+            commands = [
+                ("HDEL", keys.cards(memory.id), memory.id),
+                *forget_hash(reader, keys, memory.id, card),
+                *count_in(keys, card, -1),
+                *discard_range(keys, about, card.numbers),
+                ("DEL", self._lease),
+                space.statement(WITHDRAW, id=memory.id, first=card.first),
+            ]
+            return commands if card.key is None else [*commands, ("HDEL", keys.names(card.key), card.key)]
+
+        if await space.connection.optimistic(self._watched(), attempt):
+            self._sent = False
+            await drop_draft(space, self._numbers)
 
     async def discard(self) -> None:
         """Leave nothing behind; after `publish` it does nothing."""
