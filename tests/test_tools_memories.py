@@ -159,7 +159,7 @@ async def test_what_is_deleted_can_be_restored_until_the_time_that_is_told(engin
         "Memory deleted.",
         f"ID: {memory_id}",
         "Preview: The boat is called Aurora.",
-        f"To undo: restore_memory with this ID, until {until:%Y-%m-%d %H:%M} UTC.",
+        f"To undo, until {until:%Y-%m-%d %H:%M} UTC: restore_memory, or 'zapomni undelete' in a terminal.",
     ]
     assert await refused(GetMemoryTool(engine), memory_id=memory_id) == f"there is no memory {memory_id}"
     assert (await use(SearchMemoryTool(engine), query="Aurora"))["hits"] == []
