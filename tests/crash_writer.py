@@ -13,11 +13,12 @@ from zapomni.config import Settings
 from zapomni.errors import DatabaseError
 from zapomni.store.store import open_store
 
-PIECE = 16  # characters of a passage, so that every memory has several
+PIECE = 20  # characters of a passage, so that every memory has several
 
 
 def text_of(word: str) -> str:
-    return f"{word} is the first word of a memory in several passages"
+    """Return a text whose every passage has a word of its own."""
+    return "".join(f"{word} {word}part{number}".ljust(PIECE) for number in range(4)).strip()
 
 
 async def main(directory: str, name: str, count: int) -> None:

@@ -79,14 +79,15 @@ async def check(workspace: Workspace, told: Mapping[str, str]) -> None:
     lost = {word for memory_id, word in told.items() if held.get(memory_id) != text_of(word)}
     assert not lost, "acknowledged memories are lost"
     for memory_id, text in held.items():
-        chunks = chunks_of(text, PIECE)
-        for chunk in (chunks[0], chunks[-1]):
+        for index, chunk in enumerate(chunks_of(text, PIECE)):
+            rarest = max(chunk.terms, key=len)
+            scores = await workspace.search_words({rarest: 1.0}, count=None)
+            own = [place for place in await workspace.passages(scores.numbers.tolist()) if place.memory_id == memory_id]
+            assert index in {place.index for place in own}, "a passage is not found by its words"
+            (number,) = [place.number for place in own if place.index == index]
             assert chunk.vector is not None
-            near = await workspace.search_vectors(chunk.vector, MODEL, count=1)
-            assert near.values[0] > 0.99
-        by_word = await workspace.search_words(chunks[0].terms, count=1)
-        (passage,) = await workspace.passages(by_word.numbers.tolist())
-        assert passage.memory_id == memory_id, "a memory is not found by its words"
+            near = await workspace.similarities(chunk.vector, MODEL, [number])
+            assert near.values[0] > 0.99, "a passage has lost its vector"
 
 
 def is_listening(process: psutil.Process) -> bool:
