@@ -100,14 +100,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        # What is still in the buffer would fail again at the exit, and loudly.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except (ZapomniError, OSError) as error:
+        if isinstance(error, OSError):
+            _drop_output()
         return _explain(error)
     return code
+
+
+def _drop_output() -> None:
+    """Let go of what stdout still holds, if it cannot be written: it would fail again at the exit, and loudly."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(given: list[str]) -> int:

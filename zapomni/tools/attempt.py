@@ -31,7 +31,7 @@ async def attempt[T, *Ts](work: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T 
 
 
 def _innermost(error: Exception) -> Exception:
-    """Take an error out of the groups that nurseries put around it; of several, the first speaks for all."""
-    while isinstance(error, ExceptionGroup):
+    """Take an error out of the groups that nurseries put around it; of several alike, the first speaks for all."""
+    while isinstance(error, ExceptionGroup) and len({type(each) for each in error.exceptions}) == 1:
         error = error.exceptions[0]
     return error
