@@ -34,7 +34,6 @@ FIELDS = """
 m.id, m.first, m.count, m.length, m.version, m.metadata, m.key, m.source,
 m.created_at, m.updated_at, m.timestamp, m.deleted_at
 """
-BY_ID = f"MATCH (m:Memory {{id: $id}}) RETURN {FIELDS}"
 BY_FIRST = f"MATCH (c:Chunk {{number: $first}})<-[:HAS_CHUNK]-(m) RETURN {FIELDS}"
 HISTORY = f"MATCH (:Memory {{id: $id}})-[:REPLACES*1..]->(m) RETURN {FIELDS} ORDER BY m.version DESC"
 TEXT = "MATCH (c:Chunk) WHERE c.number >= $start AND c.number < $stop RETURN c.start, c.text ORDER BY c.number"
