@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from tests.fakes import captured_log
 from tests.servers import processes_of, reaper_of, server_of, wait_until_gone
 from tests.store_client import LINGER
 from zapomni.config import Settings
@@ -512,6 +513,57 @@ async def test_a_server_whose_directory_was_deleted_does_no_harm_to_its_successo
             await trio.to_thread.run_sync(orphan.wait, LONG)
             assert await successor.write("INCR", "n") == 1
         assert server_of(tmp_path)
+    await wait_until_gone(tmp_path, SOON)
+
+
+async def test_a_server_whose_socket_was_deleted_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "UNREACHABLE", 0.5)
+    async with open_connection(settings_for(tmp_path)) as first, open_connection(settings_for(tmp_path)) as second:
+        with trio.fail_after(LONG):
+            await first.write("SET", "n", 1)
+            (tmp_path / "store" / "server.sock").unlink()
+            with captured_log("warning") as log:
+                assert await second.read("GET", "n") == b"1"
+            assert await first.read("GET", "n") == b"1"
+        assert "its socket or lock was deleted" in log.text
+        assert server_of(tmp_path)
+    await wait_until_gone(tmp_path, SOON)
+
+
+async def test_a_server_whose_socket_was_deleted_and_that_is_stopped_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "UNREACHABLE", 0.2)
+    monkeypatch.setattr(reaper, "ANSWER_TIMEOUT", 0.2)
+    async with open_connection(settings_for(tmp_path)) as first, open_connection(settings_for(tmp_path)) as second:
+        with trio.fail_after(LONG):
+            await first.write("SET", "n", 1)
+            server_of(tmp_path).send_signal(signal.SIGSTOP)
+            (tmp_path / "store" / "server.sock").unlink()
+            assert await second.read("GET", "n") == b"1"
+    await wait_until_gone(tmp_path, SOON)
+
+
+async def test_a_server_that_lost_its_socket_and_its_reaper_is_not_left_behind(tmp_path: Path) -> None:
+    async with open_connection(settings_for(tmp_path)) as connection:
+        with trio.fail_after(LONG):
+            await connection.write("SET", "n", 1)
+        first = reaper_of(tmp_path)
+        first.kill()
+        first.wait(LONG)
+        (tmp_path / "store" / "server.sock").unlink()
+    await wait_until_gone(tmp_path, SOON + 2 * reaper.ANSWER_TIMEOUT)
+
+
+async def test_two_servers_never_share_the_files_though_the_locks_were_deleted(tmp_path: Path) -> None:
+    async with open_connection(settings_for(tmp_path)) as first, open_connection(settings_for(tmp_path)) as second:
+        with trio.fail_after(LONG):
+            await first.write("SET", "n", 1)
+            for name in ("server.lock", "server.sock"):
+                (tmp_path / "store" / name).unlink()
+            assert await second.write("INCR", "n") == 2
+            assert server_of(tmp_path), "there is exactly one"
+            assert await first.write("INCR", "n") == 3
     await wait_until_gone(tmp_path, SOON)
 
 

@@ -6,7 +6,9 @@ Three lock files say all there is to know, and the kernel keeps them true throug
 ``clients.lock``  held shared by every client for its life: to be had exclusively means no client
 ``reaper.lock``   held exclusively by the reaper, which ends the server some time after the last client
 
-No process id is ever written down, so none can be stale or belong to somebody else by now.
+No process id is ever written down, so none can be stale or belong to somebody else by now. Should somebody delete the
+socket, or a lock, under a server that runs, it is found as the process that works in the directory, ended and replaced:
+on Linux; elsewhere it has to be ended by hand.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import fcntl
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 READY_DEADLINE = 300.0  # loading a large directory takes seconds; the caller's own deadline usually rules
 POLL_INTERVAL = 0.02
 LAUNCHES = 3  # a server that was killed while it loaded is started again, one that cannot run is not
+UNREACHABLE = 10.0  # seconds that a server may be without a socket, as one that only just starts is
 HOLD_OFF = 1.0  # seconds that a failed start is remembered, so that waiting calls do not start it in a tight loop
 LOG_BYTES = 1 << 20
 ROOM = 16 << 20  # more than a write takes, but for a few; one that does not fit ends the server, and is not lost
@@ -86,6 +90,8 @@ class EmbeddedServer:
     query_timeout: float
     _clients: int | None = None
     _failure: tuple[float, ConfigError | DatabaseError] | None = None
+    _unseen: float | None = None
+    """Since when the server that holds the lock has had no socket."""
 
     @property
     def log_file(self) -> Path:
@@ -180,6 +186,7 @@ class EmbeddedServer:
         while True:
             path = reaper.socket_path(self.directory)
             if path is not None and await _answers(path):
+                self._unseen = None
                 if launches:
                     log.info("store started", directory=str(self.directory))
                     self._report_repair(written)
@@ -189,8 +196,26 @@ class EmbeddedServer:
                     if launches:
                         self._explain(written, final=launches == LAUNCHES)
                     launches += 1
+                    await self._end_stray_servers()  # there is one only if its lock was deleted
                     written = await self._launch(lock)
+            if lock is not None or (path is not None and os.path.lexists(path)):
+                self._unseen = None
+            elif self._unseen is None:
+                self._unseen = trio.current_time()
+            elif trio.current_time() > self._unseen + UNREACHABLE:
+                await self._end_stray_servers()
             await trio.sleep(POLL_INTERVAL)
+
+    async def _end_stray_servers(self) -> None:
+        """End servers that nobody can reach any more, and wait for that; what they acknowledged is on the disk."""
+        stray, begin = reaper.servers(self.directory), trio.current_time()
+        if stray:
+            log.warning("store ended, because its socket or lock was deleted", directory=str(self.directory))
+        while stray:
+            slow = trio.current_time() > begin + reaper.ANSWER_TIMEOUT
+            reaper.send(stray, signal.SIGKILL if slow else signal.SIGTERM)
+            await trio.sleep(5 * POLL_INTERVAL)
+            stray = [pid for pid in reaper.servers(self.directory) if pid in stray]
 
     async def _launch(self, lock: int) -> int:
         """Start the server, which inherits the lock; return where its part of the log begins."""

@@ -19,7 +19,7 @@ CLIENTS, SERVER, REAPER = "clients.lock", "server.lock", "reaper.lock"
 REMOVED = "compact"  # is there when something was removed for good, and may still stand in the append-only file
 ADDRESS = "socket.path"  # says where the server listens: in this directory, unless that would be too long a path
 ANSWER_TIMEOUT = 5.0  # a server that says nothing for so long is stuck and gets killed; the append-only file is safe
-GIVE_UP_TIMEOUT = 60.0  # nobody can use a store whose socket was deleted; holding up new clients helps nobody either
+GIVE_UP_TIMEOUT = 60.0  # holding up new clients for longer helps nobody
 COMPACTION_TIMEOUT = 60.0
 WORTHWHILE_TAIL = 1 << 20  # bytes that the next start would replay in about a quarter of a second
 BASE_TO_TAIL = 32  # a long base is dear to rewrite, so a tail may be this part of it longer
@@ -152,6 +152,27 @@ def peer(connection: socket.socket) -> int:
     return 0
 
 
+def servers(directory: Path) -> list[int]:
+    """Return the processes that serve a directory, and their children; none where the system does not tell.
+
+    Whoever has neither socket nor lock file to reach a server by can still end it: it works in its directory.
+    """
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended just now, or is somebody else's
+            program = os.path.basename(os.readlink(entry / "exe"))
+            if program.startswith("redis-server") and os.path.samefile(entry / "cwd", directory):
+                found.append(int(entry.name))
+    return found
+
+
+def send(pids: list[int], number: int) -> None:
+    """Send processes a signal, as far as they are still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 class Directory:
     """The directory that a reaper watches, which somebody may delete, and others begin anew, under its eyes."""
 
@@ -173,7 +194,7 @@ class Directory:
 
     def is_current(self) -> bool:
         try:
-            return os.path.samestat(os.fstat(self.server), os.stat(self.path / SERVER))
+            return os.path.samestat(os.fstat(self.clients), os.stat(self.path / CLIENTS))
         except FileNotFoundError:
             return False
 
@@ -191,19 +212,21 @@ class Directory:
     def end_server(self) -> None:
         """End the server, by force when it does not answer, and wait until its lock is free."""
         begin = time.monotonic()
+        if self.is_current():  # the lock of its server may have been deleted, and made anew by the next
+            os.close(self.server)
+            self.server = open_lock(self.path, SERVER)
         # It may only just have been started by a client that was killed, and not listen yet.
         while not try_lock(self.server, fcntl.LOCK_EX) and time.monotonic() < begin + GIVE_UP_TIMEOUT:
             connection = self.connection or self.connect()
             if connection is not None and not shut_down(connection, begin):
                 self.connection = None
+            elif connection is None and time.monotonic() > begin + ANSWER_TIMEOUT and self.is_current():
+                send(servers(self.path), signal.SIGKILL)  # its socket was deleted
             time.sleep(0.02)
 
 
-def reap(path: Path, linger: float) -> None:
+def reap(path: Path, linger: float, reaper: int) -> None:
     """Wait for the last client to go, then for the linger, then end the server unless somebody came."""
-    reaper = open_lock(path, REAPER)
-    if not try_lock(reaper, fcntl.LOCK_EX):
-        return  # another reaper was quicker
     directory = Directory(path)
     directory.wait_for_server()
     while True:
@@ -226,10 +249,14 @@ def reap(path: Path, linger: float) -> None:
 
 
 def main() -> None:
-    """Leave the parent, which must not have to wait for us, and reap."""
+    """Be the one reaper, leave the parent, which must not have to wait for us, and reap."""
+    path = Path(sys.argv[1])
+    lock = open_lock(path, REAPER)
+    if not try_lock(lock, fcntl.LOCK_EX):
+        return  # another was quicker
     if os.fork():
         os._exit(0)
-    reap(Path(sys.argv[1]), float(sys.argv[2]))
+    reap(path, float(sys.argv[2]), lock)
 
 
 if __name__ == "__main__":
