@@ -198,13 +198,19 @@ class EmbeddedServer:
                     launches += 1
                     await self._end_stray_servers()  # there is one only if its lock was deleted
                     written = await self._launch(lock)
-            if lock is not None or (path is not None and os.path.lexists(path)):
-                self._unseen = None
-            elif self._unseen is None:
-                self._unseen = trio.current_time()
-            elif trio.current_time() > self._unseen + UNREACHABLE:
+                    self._unseen = None
+            if lock is None and self._is_unreachable(path):
                 await self._end_stray_servers()
             await trio.sleep(POLL_INTERVAL)
+
+    def _is_unreachable(self, path: str | None) -> bool:
+        """Tell whether the server that holds the lock has had no socket for too long."""
+        if path is not None and os.path.lexists(path):
+            self._unseen = None
+            return False
+        now = trio.current_time()
+        self._unseen = now if self._unseen is None else self._unseen
+        return now > self._unseen + UNREACHABLE
 
     async def _end_stray_servers(self) -> None:
         """End servers that nobody can reach any more, and wait for that; what they acknowledged is on the disk."""
