@@ -70,6 +70,17 @@ QUESTIONS = {
 }
 
 
+async def test_an_identifier_comes_before_others_of_the_same_parts(engine: MemoryEngine) -> None:
+    """Also where it is one word of many, and the others' texts are nothing but theirs."""
+    for left in range(6):
+        for right in range(6):
+            about = "is about a good many things that were said at length, " * (6 if left > right else 0)
+            await engine.add_memory(f"Ticket A{left}-B{right} {about}")
+    for name in ("A3-B2", "a5-b0", "A4-B1"):
+        hits = (await engine.search_memory(name, limit=3)).hits
+        assert f"Ticket {name.upper()} " in hits[0].text
+
+
 async def test_whatever_is_asked_in_whatever_script_is_answered(engine: MemoryEngine) -> None:
     for text in MEMORIES:
         await engine.add_memory(text)

@@ -36,6 +36,7 @@ MAX_QUERY_TERMS = 256
 _QUERY_CHARACTERS = 10_000  # what is longer is a text, and its beginning says what it is about
 
 _EXTRA_WEIGHT = 0.2  # an exact form beside its stem: a little better than the stem alone, in every language tried
+_NUMBERED_WEIGHT = 1.0  # an identifier with digits beside its parts: order 12-A is not order A-12
 _CHARACTER_WEIGHT = 0.5  # a single character beside its bigrams
 # Metadata that is no words: times are indexed as what they mean, and an origin holds the ids and checksums of files
 # and of other programs.
@@ -102,13 +103,18 @@ def query_terms(text: str) -> dict[str, float]:
         for term in word.primary:
             weights[term] = weights.get(term, 0.0) + 1.0
         for term in word.extra:
-            weight = _CHARACTER_WEIGHT if len(term) == 1 and term > "\u2e7f" else _EXTRA_WEIGHT
-            weights[term] = weights.get(term, 0.0) + weight
+            weights[term] = weights.get(term, 0.0) + _extra_weight(term, parts=len(word.primary))
         if len(weights) >= MAX_QUERY_TERMS:
             break
     for term in sorted(other_stems(text) - weights.keys()):
         weights[term] = _EXTRA_WEIGHT
     return dict(islice(weights.items(), MAX_QUERY_TERMS))
+
+
+def _extra_weight(term: str, *, parts: int) -> float:
+    if len(term) == 1 and term > "\u2e7f":
+        return _CHARACTER_WEIGHT
+    return _NUMBERED_WEIGHT if parts > 1 and any(map(str.isdigit, term)) else _EXTRA_WEIGHT
 
 
 def importance(frequencies: Mapping[str, int], passages: int) -> dict[str, float]:
