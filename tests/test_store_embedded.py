@@ -175,6 +175,24 @@ async def test_a_write_that_was_under_way_when_the_server_died_raises_and_is_not
     await wait_until_gone(tmp_path, SOON)
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+async def test_a_read_that_was_under_way_when_the_server_died_is_repeated(tmp_path: Path, fresh: bool) -> None:
+    async with open_connection(settings_for(tmp_path)) as connection:
+        with trio.fail_after(LONG):
+            await connection.write("SET", "n", 1)
+            server = server_of(tmp_path)
+            server.send_signal(signal.SIGSTOP)
+            async with trio.open_nursery() as nursery:
+
+                @nursery.start_soon
+                async def _read() -> None:
+                    assert await connection.read_all([("GET", "n")], fresh=fresh) == [b"1"]
+
+                await trio.sleep(0.2)
+                server.kill()
+    await wait_until_gone(tmp_path, SOON)
+
+
 async def test_a_server_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
     async with open_connection(settings_for(tmp_path)) as connection, trio.open_nursery() as nursery:
 

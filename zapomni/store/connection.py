@@ -80,11 +80,14 @@ class Connection:
         """Run one command that changes nothing."""
         return (await self.read_all([command]))[0]
 
-    async def read_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Run commands that change nothing, in one round trip; one error raises."""
+    async def read_all(self, commands: Sequence[Command], *, fresh: bool = False) -> list[Any]:
+        """Run commands that change nothing, in one round trip; one error raises.
+
+        What has to be `fresh` is asked of the primary, since a replica may be behind.
+        """
         if not commands:
             return []
-        replica = self._settings.read_from_replicas
+        replica = self._settings.read_from_replicas and not fresh
         return await self._run(commands, lambda session: session.read(commands), replica=replica)
 
     async def write(self, *command: Word) -> Any:

@@ -118,11 +118,11 @@ class Space:
 
     async def read(self, *command: Word) -> Any:
         """Run one command that changes nothing."""
-        return await (self.connection.write(*command) if self.fresh else self.connection.read(*command))
+        return (await self.read_all([command]))[0]
 
     async def read_all(self, commands: Sequence[Command]) -> list[Any]:
         """Run commands that change nothing, in one round trip."""
-        return await (self.connection.transaction(commands) if self.fresh else self.connection.read_all(commands))
+        return await self.connection.read_all(commands, fresh=self.fresh)
 
     @asynccontextmanager
     async def upkeep(self) -> AsyncIterator[str]:
