@@ -16,9 +16,13 @@ import trio
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
     from random import Random
 
+    from tests.hard.clock import Clock
+
+DAY = 86_400
 BRIEFLY = 0.3
 
 
@@ -28,6 +32,7 @@ class Scene:
 
     data: Path
     random: Random
+    clock: Clock
     room: Path | None = None
     """A file that can be made to fill the disk, where the data lie on a small one."""
 
@@ -88,51 +93,60 @@ async def killed_reaper(scene: Scene) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def stopped_store(scene: Scene) -> AsyncIterator[None]:
-    stopped = scene.servers()
-    for process in stopped:
+async def stopped(scene: Scene, processes: list[psutil.Process], longest: float) -> AsyncIterator[None]:
+    for process in processes:
         kill(process, signal.SIGSTOP)
     try:
-        await trio.sleep(scene.random.uniform(0, 3 * BRIEFLY))
+        await trio.sleep(scene.random.uniform(0, longest))
         yield
     finally:
-        for process in stopped:
+        for process in processes:
             kill(process, signal.SIGCONT)
 
 
-@contextlib.asynccontextmanager
-async def stopped_client(scene: Scene) -> AsyncIterator[None]:
-    stopped = scene.clients()[:1]
-    for process in stopped:
-        kill(process, signal.SIGSTOP)
-    try:
-        await trio.sleep(scene.random.uniform(0, BRIEFLY))
-        yield
-    finally:
-        for process in stopped:
-            kill(process, signal.SIGCONT)
+def stopped_store(scene: Scene) -> AbstractAsyncContextManager[None]:
+    return stopped(scene, scene.servers(), 3 * BRIEFLY)
+
+
+def stopped_client(scene: Scene) -> AbstractAsyncContextManager[None]:
+    return stopped(scene, scene.clients()[:1], BRIEFLY)
+
+
+def stopped_reaper(scene: Scene) -> AbstractAsyncContextManager[None]:
+    return stopped(scene, scene.reapers(), BRIEFLY)
 
 
 @contextlib.asynccontextmanager
 async def removed_socket(scene: Scene) -> AsyncIterator[None]:
+    """Nobody new can reach the store until somebody replaces it."""
     (scene.store / "server.sock").unlink(missing_ok=True)
-    for process in scene.servers():
-        kill(process)  # else nobody can reach it, and nobody can start another: that would be two
     yield
 
 
 @contextlib.asynccontextmanager
 async def revoked_permission(scene: Scene) -> AsyncIterator[None]:
-    """Take the rights on the directory away; for root, who needs none, this is no fault."""
-    if not scene.store.exists():
+    """Take the rights on a directory away, also from root, who has none but these here."""
+    folder = scene.random.choice([scene.data, scene.store])
+    if not folder.exists():
         yield
         return
-    scene.store.chmod(0o000)
+    folder.chmod(0o000)
     try:
         await trio.sleep(BRIEFLY)
         yield
     finally:
-        scene.store.chmod(0o700)
+        folder.chmod(0o700)
+
+
+@contextlib.asynccontextmanager
+async def jumped_clock(scene: Scene) -> AsyncIterator[None]:
+    """Set the clock of servers and store to another time within a day, and back."""
+    scene.clock.move(scene.random.randint(-DAY, DAY))
+    try:
+        await trio.sleep(scene.random.uniform(0, 3 * BRIEFLY))
+        yield
+    finally:
+        scene.clock.move(0)
 
 
 @contextlib.asynccontextmanager
@@ -164,7 +178,9 @@ FAULTS = (
     killed_reaper,
     stopped_store,
     stopped_client,
+    stopped_reaper,
     removed_socket,
     revoked_permission,
+    jumped_clock,
     full_disk,
 )

@@ -1,7 +1,7 @@
 """What was promised, kept apart from whoever promised it.
 
-A text is in one of three states: it was sent and nothing is known of it, it was acknowledged under an id, or it was
-acknowledged as deleted. At the end every promise is compared with what the store holds.
+Every memory of the suite begins with a word that no other has. The ledger knows by this word what was sent, what of it
+was acknowledged, and under which id; at the end it compares every promise with what the store holds.
 """
 
 from __future__ import annotations
@@ -17,45 +17,71 @@ if TYPE_CHECKING:
 
 
 @attrs.define
+class Entry:
+    """A memory as its writer knows it. What was sent and not answered may have happened, or not."""
+
+    sent: list[str]
+    """Its text, and then the texts of its updates, in the order in which they were sent."""
+    memory_id: str | None = None
+    """Once it was acknowledged."""
+    acknowledged: int = 0
+    """Which of the texts was acknowledged last."""
+    deleting: bool = False
+    deleted: bool = False
+
+    def acknowledge(self, memory_id: str, text: str) -> None:
+        self.memory_id = memory_id
+        self.acknowledged = self.sent.index(text)
+
+    @property
+    def is_promised(self) -> bool:
+        return self.memory_id is not None and not self.deleting
+
+    def broken(self, held: dict[str, str]) -> str | None:
+        """Return how the promise was broken, given the texts of all copies in the store by their ids."""
+        possible = self.sent[self.acknowledged :]
+        if len(held) > 1:
+            return f"is there {len(held)} times"
+        if any(text not in possible for text in held.values()):
+            return "is not what was written last"
+        if self.deleted and held:
+            return "was deleted and is still there"
+        if self.is_promised and list(held) != [self.memory_id]:
+            return f"was acknowledged as {self.memory_id} and is lost"
+        return None
+
+
+@attrs.define
 class Ledger:
-    sent: dict[str, str] = attrs.field(factory=dict)
-    """By its unique word, every text that anybody has tried to store."""
-    acknowledged: dict[str, str] = attrs.field(factory=dict)
-    """By its unique word, the id of every text that was acknowledged."""
-    deleting: set[str] = attrs.field(factory=set)
-    """Words whose deletion was asked for; whether it happened is unknown until it is acknowledged."""
-    deleted: set[str] = attrs.field(factory=set)
+    entries: dict[str, Entry] = attrs.field(factory=dict)
+    """By their words."""
+
+    def add(self, word: str, text: str) -> Entry:
+        self.entries[word] = Entry([text])
+        return self.entries[word]
+
+    def promised(self) -> list[str]:
+        return [word for word, entry in self.entries.items() if entry.is_promised]
 
     async def violations(self, engine: MemoryEngine) -> list[str]:
         """Return every broken promise: something lost, half there, there twice, altered, or back from the dead."""
-        held = await _everything(engine)
-        wrong = [
-            f"{memory_id} was never sent: {text[:60]!r}" for memory_id, text in held.items() if not self._knows(text)
-        ]
-        by_word: dict[str, list[str]] = {}
-        for memory_id, text in held.items():
-            by_word.setdefault(text.split()[0], []).append(memory_id)
-        wrong += [f"{word} is there {len(ids)} times" for word, ids in by_word.items() if len(ids) > 1]
-        for word, memory_id in self.acknowledged.items():
-            if word in self.deleting:
-                continue
-            if held.get(memory_id) != self.sent[word]:
-                wrong.append(f"{word} was acknowledged as {memory_id} and is lost or altered")
-        wrong += [f"{word} was deleted and is still there" for word in self.deleted if word in by_word]
+        held: dict[str, dict[str, str]] = {}
+        for memory_id, text in (await _everything(engine)).items():
+            held.setdefault(text.split()[0], {})[memory_id] = text
+        wrong = [f"{word} was never sent: {held[word]}"[:200] for word in held if word not in self.entries]
+        for word, entry in self.entries.items():
+            if broken := entry.broken(held.get(word, {})):
+                wrong.append(f"{word} {broken}")
         return wrong
 
-    async def unfindable(self, engine: MemoryEngine, sample: int) -> list[str]:
-        """Return the words, of a sample of those acknowledged, that a search does not find."""
-        kept = [word for word in self.acknowledged if word not in self.deleting]
+    async def unfindable(self, engine: MemoryEngine) -> list[str]:
+        """Return the words of promised memories that a search for the word does not find."""
         missed = []
-        for word in kept[:: max(1, len(kept) // sample)]:
+        for word in self.promised():
             found = await engine.search_memory(word, limit=3)
-            if self.acknowledged[word] not in {hit.memory_id for hit in found.hits}:
+            if self.entries[word].memory_id not in {hit.memory_id for hit in found.hits}:
                 missed.append(word)
         return missed
-
-    def _knows(self, text: str) -> bool:
-        return self.sent.get(text.split()[0]) == text
 
 
 async def _everything(engine: MemoryEngine) -> dict[str, str]:
