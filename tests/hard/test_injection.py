@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.hard.test_leaks import served
-from tests.wire import call, request
+from tests.hard.served import served
+from tests.wire import Message, call, request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ HOSTILE = (
 KEPT = "the one memory that must survive"
 
 
-def fields_of(tool: dict[str, Any]) -> list[tuple[str, Any]]:
+def fields_of(tool: Message) -> list[tuple[str, Any]]:
     """Return the fields of a tool that take text, with what makes a value of text for each."""
     found: list[tuple[str, Any]] = []
     for name, schema in tool["inputSchema"]["properties"].items():
@@ -53,21 +53,25 @@ def fields_of(tool: dict[str, Any]) -> list[tuple[str, Any]]:
     return found
 
 
-def harmless(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments that a tool takes; nothing here confirms anything."""
+def harmless(tool: Message, memory_id: str) -> Message:
+    """Return arguments that a tool takes, about a memory that there is; nothing here confirms anything."""
     schema = tool["inputSchema"]
-    return {name: "x" if schema["properties"][name]["type"] == "string" else 1 for name in schema.get("required", [])}
+    values = {"string": "x", "boolean": False, "integer": 1}
+    needed = {name: values[schema["properties"][name]["type"]] for name in schema.get("required", [])}
+    return needed | ({"memory_id": memory_id} if "memory_id" in needed else {})
 
 
 async def test_no_text_in_any_field_of_any_tool_is_more_than_text(tmp_path: Path) -> None:
     async with served(tmp_path) as (client, _):
         kept = (await client.ask(call("keep", "add_memory", text=KEPT)))["result"]["structuredContent"]["memory_id"]
+        other = await client.ask(call("other", "add_memory", text="a memory that is changed and changed again"))
+        memory_id = other["result"]["structuredContent"]["memory_id"]
         tools = (await client.ask(request("list", "tools/list")))["result"]["tools"]
         assert len(tools) >= 3
         for tool in tools:
             for name, shaped in fields_of(tool):
                 for number, text in enumerate(HOSTILE):
-                    arguments = harmless(tool) | {name: shaped(text)}
+                    arguments = harmless(tool, memory_id) | {name: shaped(text)}
                     answer = await client.ask(call(f"{tool['name']} {name} {number}", tool["name"], **arguments))
                     assert "error" not in answer, (tool["name"], name, text, answer)
                     said = answer["result"]["content"][0]["text"]
@@ -77,6 +81,36 @@ async def test_no_text_in_any_field_of_any_tool_is_more_than_text(tmp_path: Path
                 "result"
             ]
             assert kept in {hit["memory_id"] for hit in alive["structuredContent"]["hits"]}, tool["name"]
+
+
+async def test_no_text_in_a_prompt_a_resource_or_a_completion_is_more_than_text(tmp_path: Path) -> None:
+    async with served(tmp_path) as (client, _):
+        kept = (await client.ask(call("keep", "add_memory", text=KEPT)))["result"]["structuredContent"]["memory_id"]
+        prompts = (await client.ask(request("prompts", "prompts/list")))["result"]["prompts"]
+        asked: list[tuple[str, Message]] = [
+            ("resources/read", {"uri": prefix + text + suffix})
+            for text in HOSTILE
+            for prefix, suffix in (("", ""), ("zapomni://memory/", ""), ("zapomni://workspace/", "/recent"))
+        ]
+        for prompt in prompts:
+            names = [argument["name"] for argument in prompt["arguments"]]
+            for text in HOSTILE:
+                asked.append(("prompts/get", {"name": text}))
+                asked.append(("prompts/get", {"name": prompt["name"], "arguments": dict.fromkeys(names, text)}))
+                asked += (("completion/complete", completion(prompt["name"], name, text)) for name in names)
+        for number, (method, params) in enumerate(asked):
+            answer = await client.ask(request(number, method, params))
+            assert answer.get("error", {"code": -32602})["code"] == -32602, (method, params, answer)
+        got = await client.ask(request("kept", "resources/read", {"uri": f"zapomni://memory/{kept}"}))
+        assert KEPT in got["result"]["contents"][0]["text"]
+
+
+def completion(prompt: str, argument: str, text: str) -> Message:
+    return {
+        "ref": {"type": "ref/prompt", "name": prompt},
+        "argument": {"name": argument, "value": text},
+        "context": {"arguments": {"workspace": text}},
+    }
 
 
 async def test_what_goes_in_comes_out_whatever_it_looks_like(tmp_path: Path) -> None:

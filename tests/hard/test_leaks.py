@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-import psutil
 import trio
+import trio.testing
 
-from tests.wire import RawClient, call, cancel, request
+from tests.fakes import SlowTool, server_with
+from tests.hard.served import served
+from tests.wire import call, cancel, connected, request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from pathlib import Path
 
+    import psutil
     import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+    from tests.wire import RawClient
+
 BATCH = 60
 
 
@@ -32,26 +32,6 @@ class Holdings:
     @classmethod
     def of(cls, process: psutil.Process) -> Holdings:
         return cls(process.num_fds(), process.num_threads(), process.memory_info().rss)
-
-
-@contextlib.asynccontextmanager
-async def served(data: Path) -> AsyncIterator[tuple[RawClient, psutil.Process]]:
-    command = [sys.executable, "-m", "zapomni", "serve", "--data-dir", str(data), "--log-level", "error"]
-    process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        client = RawClient(process.stdin, process.stdout)
-        await client.initialize()
-        yield client, psutil.Process(process.pid)
-        await process.stdin.aclose()
-        with trio.fail_after(10):
-            await process.wait()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        with trio.CancelScope(shield=True):
-            await process.wait()
 
 
 async def batch(client: RawClient, start: int) -> None:
@@ -70,8 +50,12 @@ async def batch(client: RawClient, start: int) -> None:
     client.kept.clear()  # what was answered before it could be given up
 
 
+def calls_to_make(request: pytest.FixtureRequest) -> int:
+    return 10_000 if request.config.getoption("--slow") else 1_200
+
+
 async def test_calls_leave_nothing_behind(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    calls = 10_000 if request.config.getoption("--slow") else 1_200
+    calls = calls_to_make(request)
     async with served(tmp_path) as (client, process):
         for start in range(0, 600, BATCH):  # caches fill, and connections open
             await batch(client, start)
@@ -83,3 +67,24 @@ async def test_calls_leave_nothing_behind(tmp_path: Path, request: pytest.Fixtur
         assert after.descriptors <= before.descriptors + 2
         assert after.threads <= before.threads + 2
         assert after.resident < before.resident + 30_000_000
+
+
+async def test_calls_leave_no_task_behind(request: pytest.FixtureRequest) -> None:
+    """In one process with the server, where its tasks can be counted; what is given up is given up as it runs."""
+    tool = SlowTool()
+    async with connected(server_with(tool)) as client:
+        await client.ask(call("first", "slow_tool", seconds=0))
+        before = trio.lowlevel.current_statistics().tasks_living
+        for number in range(calls_to_make(request)):
+            given_up = number % 3 == 0
+            await client.send(call(number, "slow_tool", seconds=60 if given_up else 0))
+            if given_up:
+                await trio.testing.wait_all_tasks_blocked()
+                assert tool.running == 1
+                await client.send(cancel(number))
+            else:
+                assert (await client.answer_to(number))["result"]["isError"] is False
+        await trio.testing.wait_all_tasks_blocked()
+        assert tool.running == 0
+        assert trio.lowlevel.current_statistics().tasks_living == before
+        assert client.kept == []

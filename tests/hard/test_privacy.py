@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests.hard.test_leaks import served
+from tests.hard.served import served
 from tests.wire import call
 from zapomni import config
 from zapomni.config import Settings

@@ -1,7 +1,8 @@
 """A client that does anything in any order, against a model of what it must be answered.
 
-The model is small: a request that was taken is answered exactly once, unless it was given up; garbage is answered with
-an error and harms nobody; progress comes only to those who asked, and before the answer.
+The model is small: a request that was taken is answered exactly once, unless it was given up; a tool is refused to who
+has not yet shaken hands, and never to who has, however often; garbage is answered with an error and harms nobody;
+progress comes only to those who asked, and before the answer.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import anyio.from_thread
 import trio.testing
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from tests.fakes import FakeEngine, SlowTool, SomeTool
-from tests.wire import RawClient, call, cancel, connected, request
+from tests.wire import INITIALIZE, Message, RawClient, call, cancel, connected, request
 from zapomni.config import Settings
 from zapomni.server import MCPServer
 from zapomni.tools.call import current_call
@@ -51,9 +52,10 @@ class ProtocolMachine(RuleBasedStateMachine):
         server.register_all_tools()
         for tool in (self.tool, ReportingTool()):
             server.register_tool(tool)
-        self._connection = self.portal.wrap_async_context_manager(connected(server))
+        self._connection = self.portal.wrap_async_context_manager(connected(server, initialized=False))
         self.client: RawClient = self._connection.__enter__()
         self.asked = 0
+        self.greeted = False
         self.running: set[int] = set()
 
     def teardown(self) -> None:
@@ -78,9 +80,28 @@ class ProtocolMachine(RuleBasedStateMachine):
             assert "method" in message, f"nobody waits for {message}"
         return message
 
-    @initialize()
-    def greet(self) -> None:
-        self.ping()
+    def result_of(self, message: Message) -> Message | None:
+        """Return what a tool answers; None where it is too early to call one."""
+        self.send(message)
+        answer = self.answer_to(message["id"])
+        if self.greeted:
+            return answer["result"]  # type: ignore[no-any-return]
+        assert answer["error"]["code"] == -32602
+        return None
+
+    @rule()
+    def shake_hands(self) -> None:
+        number = self.next_id()
+        self.send(request(number, "initialize", INITIALIZE))
+        assert self.answer_to(number)["result"]["protocolVersion"] == INITIALIZE["protocolVersion"]
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        self.greeted = True
+
+    @rule(params=st.sampled_from([{}, {"protocolVersion": 1}, {"protocolVersion": "x", "capabilities": []}]))
+    def shake_hands_badly(self, params: Message) -> None:
+        number = self.next_id()
+        self.send(request(number, "initialize", params))
+        assert self.answer_to(number)["error"]["code"] == -32602
 
     @rule()
     def ping(self) -> None:
@@ -90,23 +111,24 @@ class ProtocolMachine(RuleBasedStateMachine):
 
     @rule(text=st.text(min_size=1, max_size=50))
     def add(self, text: str) -> None:
-        number = self.next_id()
-        self.send(call(number, "add_memory", text=text))
-        result = self.answer_to(number)["result"]
-        assert result["isError"] is (not text.strip())
+        result = self.result_of(call(self.next_id(), "add_memory", text=text))
+        assert result is None or result["isError"] is (not text.strip())
 
     @rule(name=st.text(max_size=20).filter(lambda name: not name.endswith(("_tool", "_memory", "_stats"))))
     def call_what_does_not_exist(self, name: str) -> None:
         number = self.next_id()
         self.send(call(number, f"no {name}"))
-        assert self.answer_to(number)["error"]["code"] == -32601
+        assert self.answer_to(number)["error"]["code"] == (-32601 if self.greeted else -32602)
 
     @rule(target=slow)
-    def begin(self) -> int:
-        number = self.next_id()
-        self.send(call(number, "slow_tool"))
-        self.running.add(number)
-        return number
+    def begin(self) -> Any:
+        message = call(self.next_id(), "slow_tool")
+        if not self.greeted:
+            self.result_of(message)
+            return multiple()
+        self.send(message)
+        self.running.add(message["id"])
+        return message["id"]
 
     @rule(number=consumes(slow))
     def give_up(self, number: int) -> None:
@@ -119,17 +141,17 @@ class ProtocolMachine(RuleBasedStateMachine):
 
     @rule(listening=st.booleans())
     def report(self, listening: bool) -> None:
-        number = self.next_id()
-        message = call(number, "reporting_tool")
+        message = call(self.next_id(), "reporting_tool")
         if listening:
-            message["params"]["_meta"] = {"progressToken": f"token {number}"}
+            message["params"]["_meta"] = {"progressToken": f"token {message['id']}"}
         self.send(message)
         seen = 0
-        while (found := self.receive()).get("id") != number:
+        while (found := self.receive()).get("id") != message["id"]:
             if found.get("method") == "notifications/progress":
-                assert found["params"]["progressToken"] == f"token {number}"
+                assert found["params"]["progressToken"] == f"token {message['id']}"
                 seen += 1
-        assert seen == listening
+        assert seen == (listening and self.greeted)
+        assert ("result" in found) is self.greeted
 
     @rule(line=st.binary(max_size=60).map(lambda data: data.replace(b"\n", b"") + b"\xff"))
     def send_garbage(self, line: bytes) -> None:
@@ -150,5 +172,5 @@ class ProtocolMachine(RuleBasedStateMachine):
         return self.tool.running
 
 
-ProtocolMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+ProtocolMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestProtocol = ProtocolMachine.TestCase
