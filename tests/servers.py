@@ -36,13 +36,13 @@ def processes_of(directory: Path) -> list[psutil.Process]:
 
 def server_of(directory: Path) -> psutil.Process:
     """Return the one embedded server of a data directory."""
-    (server,) = (process for process in processes_of(directory) if "redis-server" in process.cmdline()[0])
+    (server,) = (process for process in processes_of(directory) if "redis-server" in process.info["cmdline"][0])
     return server
 
 
 def reaper_of(directory: Path) -> psutil.Process:
     """Return the one reaper of a data directory."""
-    (reaper,) = (process for process in processes_of(directory) if "reaper.py" in str(process.cmdline()))
+    (reaper,) = (process for process in processes_of(directory) if "reaper.py" in str(process.info["cmdline"]))
     return reaper
 
 

@@ -22,7 +22,7 @@ from tests.servers import processes_of, reaper_of, server_of, wait_until_gone
 from tests.store_client import LINGER
 from zapomni.config import Settings
 from zapomni.errors import ConfigError, DatabaseError
-from zapomni.store import embedded, reaper
+from zapomni.store import embedded, reaper, seal
 from zapomni.store.connection import open_connection
 
 if TYPE_CHECKING:
@@ -638,6 +638,7 @@ async def test_a_damaged_log_is_reported_and_not_thrown_away(tmp_path: Path) -> 
     await wait_until_gone(tmp_path, SOON)
     (log,) = (tmp_path / "store" / "appendonlydir").glob("*.incr.aof")
     log.write_bytes(b"*1\r\nnonsense" + log.read_bytes())
+    seal.forget(log.parent)
     before = log.read_bytes()
     with pytest.raises(DatabaseError, match="Bad file format"):
         await open_and_wait(tmp_path)

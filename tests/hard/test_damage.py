@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,11 @@ import psutil
 import pytest
 
 from tests.fakes import captured_log
+from tests.servers import server_of, wait_until_gone
 from zapomni.config import Settings
 from zapomni.engine import open_engine
 from zapomni.errors import ConfigError, DatabaseError
+from zapomni.store import reaper
 from zapomni.store.salvage import salvage
 
 if TYPE_CHECKING:
@@ -93,6 +96,76 @@ async def test_damage_in_the_middle_is_refused_and_there_is_a_way_out(
     found = await numbers_in(tmp_path)
     assert found == set(range(len(found)))
     assert 0 < len(found) < COUNT
+
+
+def random_bit(data: bytearray, rng: random.Random) -> None:
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+async def test_no_bit_that_flips_in_a_closed_store_goes_unnoticed(
+    tmp_path: Path, request: pytest.FixtureRequest, compacted: bool
+) -> None:
+    """Not even inside a text, where the structure of the file stays what it was."""
+    seed = request.config.getoption("--hard-seed") or random.randrange(1 << 32)
+    rng, files = random.Random(seed), tmp_path / "store" / "appendonlydir"
+    await closed(tmp_path, compacted=compacted)
+    path = max((path for path in files.iterdir()), key=lambda path: path.stat().st_size)
+    assert path.suffix == (".rdb" if compacted else ".aof")
+    whole = path.read_bytes()
+    for _ in range(200 if request.config.getoption("--slow") else 12):
+        data = bytearray(whole)
+        random_bit(data, rng)
+        path.write_bytes(data)
+        async with open_engine(Settings(data_dir=tmp_path, store_linger=0)) as engine:
+            with pytest.raises(DatabaseError, match=r"nothing was changed.*zapomni restore"):
+                await engine.get_stats()
+        assert path.read_bytes() == data, f"seed {seed}"
+    path.write_bytes(whole)
+    assert await numbers_in(tmp_path) == set(range(COUNT))
+
+
+async def closed(data: Path, *, compacted: bool) -> None:
+    """Store some memories, and let the store end by itself."""
+    async with open_engine(Settings(data_dir=data, store_linger=0)) as engine:
+        for number in range(COUNT):
+            await engine.add_memory(f"w{number} is memory number {number}")
+    if compacted:
+        reaper.note_removal(data / "store")
+    await wait_until_gone(data, 20)
+
+
+async def test_a_sealed_file_that_was_changed_is_salvaged_up_to_there(tmp_path: Path) -> None:
+    await closed(tmp_path, compacted=False)
+    (path,) = (tmp_path / "store" / "appendonlydir").glob("*.incr.aof")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"memory number 30")] ^= 1
+    path.write_bytes(data)
+    saved = await salvage(Settings(data_dir=tmp_path))
+    assert (saved.copy / path.name).read_bytes() == data
+    found = await numbers_in(tmp_path)
+    assert found == set(range(len(found)))
+    assert 0 < len(found) < 31
+    await wait_until_gone(tmp_path, 20)
+    assert await numbers_in(tmp_path) == found
+
+
+async def test_an_end_that_is_missing_since_the_store_was_closed_is_told(tmp_path: Path) -> None:
+    """Even where what is left is whole, and the server by itself would see nothing."""
+    await closed(tmp_path, compacted=False)
+    (path,) = (tmp_path / "store" / "appendonlydir").glob("*.incr.aof")
+    data = path.read_bytes()
+    path.write_bytes(data[: data.rindex(b"*1\r\n$5\r\nMULTI")])
+    with captured_log("warning") as log:
+        found = await numbers_in(tmp_path)
+    assert found == set(range(COUNT - 1))
+    assert "bytes are missing at its end" in log.text
+    async with open_engine(Settings(data_dir=tmp_path, store_linger=0)) as engine:
+        for number in range(COUNT, 3 * COUNT):  # grows beyond where it was sealed
+            await engine.add_memory(f"w{number} is memory number {number}")
+        server_of(tmp_path).kill()
+    await wait_until_gone(tmp_path, 20)
+    assert len(await numbers_in(tmp_path)) == COUNT
 
 
 async def test_a_store_at_work_is_not_salvaged(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ import trio
 
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.log import get_logger
-from zapomni.store import reaper
+from zapomni.store import reaper, seal
 from zapomni.store.directory import FULL, choose_socket, prepare
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ INHERITED_ENVIRONMENT = ("LD_", "DYLD_", "OMP_", "MALLOC_", "LANG", "LC_", "TZ",
 UNUSABLE = ("falkordb.so failed to load", "error while loading shared libraries", "not found (required by")
 DAMAGED = ("Bad file format", "Wrong signature", "RDB CRC error", "Internal error in RDB", "Unrecoverable error")
 TORN = "Truncating the AOF"
-CRASHED = "crashed by signal"
+CRASHED = "BUG REPORT START"
 BROKEN = ("Fatal error", "FATAL CONFIG", "Can't ")
 PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # the machine is busy; the program is not at fault
 
@@ -197,6 +197,7 @@ class EmbeddedServer:
                         self._explain(written, final=launches == LAUNCHES)
                     launches += 1
                     await self._end_stray_servers()  # there is one only if its lock was deleted
+                    await trio.to_thread.run_sync(self._check_seal)
                     written = await self._launch(lock)
                     self._unseen = None
             if lock is None and self._is_unreachable(path):
@@ -293,24 +294,41 @@ class EmbeddedServer:
             if TORN in line:
                 log.warning("store repaired", directory=str(self.directory), detail=line.partition(" # ")[2])
 
+    def _check_seal(self) -> None:
+        """Raise `DatabaseError` when the files are not what they were when they were closed; while no server runs."""
+        files = self.directory / seal.FILES
+        if found := seal.damage(files):
+            path, place = found
+            raise self._damaged(f"{path.name} has changed behind byte {place:,} since it was closed")
+        if lost := seal.missing(files):
+            detail = f"{lost:,} bytes are missing at its end since it was closed"
+            log.warning("store repaired", directory=str(self.directory), detail=detail)
+            seal.forget(files)
+
+    def _damaged(self, detail: str) -> DatabaseError:
+        return DatabaseError(
+            f"the data file in {self.directory} is damaged, and nothing was changed: {detail}. Restore a backup "
+            "into an empty directory with 'zapomni restore', or keep what stands before the "
+            "damage with 'zapomni doctor --salvage', which copies the files first"
+        )
+
     def _explain(self, written: int, *, final: bool) -> None:
         """Raise for a server that ended before it was ready, unless it may only have been killed."""
         lines = self._lines_since(written)
         for line in lines:
             if any(sign in line for sign in DAMAGED):
-                said = line.partition(" # ")[2][:150]
-                raise DatabaseError(
-                    f"the data file in {self.directory} is damaged, and nothing was changed: {said}. Restore a backup "
-                    "into an empty directory with 'zapomni restore', or keep what stands before the "
-                    "damage with 'zapomni doctor --salvage', which copies the files first"
-                )
+                raise self._damaged(line.partition(" # ")[2][:150])
             if any(sign in line for sign in UNUSABLE):
                 raise ConfigError(
                     f"the embedded database cannot run here: {line}. It needs glibc 2.38 or newer, libgomp1 and "
                     "libssl3; where these cannot be had, set falkordb_url to a server elsewhere"
                 )
             if CRASHED in line:
-                raise DatabaseError(f"the store crashed while it started; please report this, with {self.log_file}")
+                raise DatabaseError(
+                    "the store crashed while it started, and nothing was changed. If the disk has failed, restore "
+                    "a backup into an empty directory with 'zapomni restore'; else please report this, with "
+                    f"{self.log_file}"
+                )
         self.explain_end()
         if final or any(sign in line for line in lines for sign in BROKEN):
             last = lines[-1] if lines else "it left no word"

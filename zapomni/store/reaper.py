@@ -7,6 +7,7 @@ stays small, and works on when the package is replaced under it.
 
 import contextlib
 import fcntl
+import importlib.util
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ import struct
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 CLIENTS, SERVER, REAPER = "clients.lock", "server.lock", "reaper.lock"
 REMOVED = "compact"  # is there when something was removed for good, and may still stand in the append-only file
@@ -209,24 +211,40 @@ class Directory:
         fcntl.flock(self.clients, fcntl.LOCK_EX)
         fcntl.flock(self.clients, fcntl.LOCK_UN)
 
-    def end_server(self) -> None:
-        """End the server, by force when it does not answer, and wait until its lock is free."""
-        begin = time.monotonic()
+    def end_server(self) -> bool:
+        """End the server, by force when it does not answer, and wait until its lock is free.
+
+        Returns whether it ended because it was asked to: then its files are whole.
+        """
+        begin, asked = time.monotonic(), False
         if self.is_current():  # the lock of its server may have been deleted, and made anew by the next
             os.close(self.server)
             self.server = open_lock(self.path, SERVER)
         # It may only just have been started by a client that was killed, and not listen yet.
-        while not try_lock(self.server, fcntl.LOCK_EX) and time.monotonic() < begin + GIVE_UP_TIMEOUT:
+        while not (ended := try_lock(self.server, fcntl.LOCK_EX)) and time.monotonic() < begin + GIVE_UP_TIMEOUT:
             connection = self.connection or self.connect()
             if connection is not None and not shut_down(connection, begin):
                 self.connection = None
+                asked = time.monotonic() < begin + ANSWER_TIMEOUT
             elif connection is None and time.monotonic() > begin + ANSWER_TIMEOUT and self.is_current():
                 send(servers(self.path), signal.SIGKILL)  # its socket was deleted
             time.sleep(0.02)
+        return ended and asked and self.is_current()
+
+
+def load(name: str) -> ModuleType:
+    """Load a module of this folder, which is in no path: its names would hide those of the standard library."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def reap(path: Path, linger: float, reaper: int) -> None:
     """Wait for the last client to go, then for the linger, then end the server unless somebody came."""
+    seal = load("seal")
     directory = Directory(path)
     directory.wait_for_server()
     while True:
@@ -241,7 +259,9 @@ def reap(path: Path, linger: float, reaper: int) -> None:
         time.sleep(max(0.0, gone_at + linger - time.monotonic()))
         if try_lock(directory.clients, fcntl.LOCK_EX):
             break
-    directory.end_server()
+    if directory.end_server():
+        with contextlib.suppress(OSError):  # of a full disk, say; the seal of the last time is still true
+            seal.renew(path / seal.FILES)
     # In this order: a client that gets its lock now must see that neither server nor reaper runs any more.
     os.close(directory.server)
     os.close(reaper)

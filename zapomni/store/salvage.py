@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from zapomni.errors import ConfigError, DatabaseError
-from zapomni.store import reaper
+from zapomni.store import reaper, seal
 from zapomni.store.embedded import find_binaries
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from zapomni.config import Settings
 
-FILES = "appendonlydir"
+FILES = seal.FILES
 WORK = "salvage"
 
 
@@ -63,6 +63,10 @@ def _cut(directory: Path) -> Salvage:
     copy = directory / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     shutil.rmtree(work, ignore_errors=True)  # of one that was cut short
     shutil.copytree(files, work / "fixed")
+    if found := seal.damage(work / "fixed"):
+        path, place = found
+        os.truncate(path, place)  # and then to where a write ends
+    seal.forget(work / "fixed")
     # The server program is its own checker, under another name.
     done = subprocess.run(
         ["redis-check-aof", "--fix", str(next((work / "fixed").glob("*.manifest")))],
@@ -84,9 +88,10 @@ def _cut(directory: Path) -> Salvage:
             with fixed.open("rb") as file:
                 os.fsync(file.fileno())
             fixed.replace(files / fixed.name)
+    seal.forget(files)
     shutil.rmtree(work)
     return Salvage(copy, lost)
 
 
 def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
+    return sum(path.stat().st_size for path in folder.iterdir() if path.name != seal.SEAL)
