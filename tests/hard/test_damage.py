@@ -130,8 +130,8 @@ async def closed(data: Path, *, compacted: bool) -> None:
     async with open_engine(Settings(data_dir=data, store_linger=0)) as engine:
         for number in range(COUNT):
             await engine.add_memory(f"w{number} is memory number {number}")
-    if compacted:
-        reaper.note_removal(data / "store")
+        if compacted:
+            reaper.note_removal(data / "store")
     await wait_until_gone(data, 20)
 
 
