@@ -54,7 +54,7 @@ def _measure(peer: peers.Peer, calls: int) -> dict[str, float]:
         peer.call("echo", {"text": TEXT}, number)
         times.append((time.perf_counter() - started) * 1000)
     figures = {"p50 ms": statistics.median(times)}
-    for in_flight in (4, 16, 64):
+    for in_flight in (1, 4, 16, 64):
         started = time.perf_counter()
         sent = 0
         for _ in range(in_flight):

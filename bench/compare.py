@@ -1,8 +1,16 @@
-"""The same work for other memory servers: notes of 1 KB are added, then one is asked for by the words it begins with.
+"""The same work for other memory servers: notes of 1 KB are added, then each is asked for by the words it begins with.
 
-Every server is driven over its stdin and stdout with a folder of its own, with its own defaults. One that is not
-installed is named and left out; none is a dependency. "found" is the share of searches whose answer held the note that
-was asked for, so that speed is not read without it.
+Every server is driven over its stdin and stdout in a folder of its own, with its own defaults. One that is not
+installed is named and left out; none is a dependency. The first note is added and asked for alone, as a warm-up with
+figures of its own: a server that cannot find the only note there is has failed, whatever it calls its answer.
+
+"found" is the share of searches whose answer held the note that was asked for or its title, so that speed is not read
+without it; the words are asked for as they stand in the note, so a search for the literal text finds them, too.
+
+"after kill -9" is the share that is found when the same notes were added, the server was killed with all its processes
+as soon as it had acknowledged the last, and was started again. "after restart" is the same with an orderly end, to tell
+what the kill did. A note that is not found may still be on the disk, and what the system had taken from a process
+outlives it, so neither says anything about a power cut.
 """
 
 from __future__ import annotations
@@ -11,8 +19,9 @@ import argparse
 import shutil
 import sys
 import tempfile
+import textwrap
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -25,7 +34,10 @@ from bench.report import Rows, Times
 from bench.texts import WORDS, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+GRACE = 5.0  # seconds after the end of its input in which a server should go, before it is asked to by a signal
+PATIENCE = 10.0  # seconds in which a server may do what it had put off
 
 
 @attrs.frozen
@@ -41,7 +53,7 @@ class Note:
     def make(cls, number: int) -> Note:
         question = " ".join(WORDS[number * step % len(WORDS)] for step in (7, 11, 13))
         answer = f"{WORDS[number % len(WORDS)]}{number}"
-        return cls(f"note {number}", question, answer, f"{question} {answer}. {text_of(900)}")
+        return cls(f"note-{answer}", question, answer, f"{question} {answer}. {text_of(900)}")
 
 
 @attrs.frozen
@@ -60,8 +72,29 @@ class Adapter:
     to_add: Callable[[Note], Mapping[str, Any]]
     to_search: Callable[[str], Mapping[str, Any]]
     environment: Callable[[Path], Mapping[str, str]]
+    remark: str = ""
+    """What has to be known to read its figures."""
 
 
+BASIC_MEMORY = Adapter(
+    name="basic-memory",
+    command=("basic-memory", "mcp"),
+    add=("write_note",),
+    search=("search_notes",),
+    to_add=lambda note: {
+        "title": note.title,
+        "content": note.text,
+        "folder": "notes",
+        "directory": "notes",
+        "project": "main",
+    },
+    to_search=lambda question: {"query": question, "page_size": 5, "project": "main"},
+    environment=lambda folder: {
+        "HOME": str(folder),
+        "BASIC_MEMORY_HOME": str(folder / "notes"),
+        "BASIC_MEMORY_CONFIG_DIR": str(folder / "config"),
+    },
+)
 ADAPTERS = (
     Adapter(
         name="zapomni",
@@ -90,28 +123,58 @@ ADAPTERS = (
         to_search=lambda question: {"query": question, "limit": 5, "n_results": 5},
         environment=lambda folder: {
             "MCP_MEMORY_STORAGE_BACKEND": "sqlite_vec",
+            "MCP_MEMORY_BASE_DIR": str(folder),
             "MCP_MEMORY_SQLITE_PATH": str(folder / "memories.db"),
             "MCP_MEMORY_BACKUPS_PATH": str(folder / "backups"),
         },
+        remark="hashes for vectors, unless a model is installed",
+    ),
+    BASIC_MEMORY,
+    attrs.evolve(
+        BASIC_MEMORY,
+        name="basic-memory-words",
+        environment=lambda folder: {
+            **BASIC_MEMORY.environment(folder),
+            "BASIC_MEMORY_SEMANTIC_SEARCH_ENABLED": "false",
+        },
+        remark="words alone, which is not its default",
     ),
     Adapter(
-        name="basic-memory",
-        command=("basic-memory", "mcp"),
-        add=("write_note",),
-        search=("search_notes",),
-        to_add=lambda note: {
-            "title": note.title,
-            "content": note.text,
-            "folder": "notes",
-            "directory": "notes",
-            "project": "main",
-        },
-        to_search=lambda question: {"query": question, "page_size": 5, "project": "main"},
-        environment=lambda folder: {
-            "HOME": str(folder),
-            "BASIC_MEMORY_HOME": str(folder / "notes"),
-            "BASIC_MEMORY_CONFIG_DIR": str(folder / "config"),
-        },
+        name="mcp-memory-libsql",  # of npm
+        command=("mcp-memory-libsql",),
+        add=("create_entities",),
+        search=("search_nodes",),
+        to_add=lambda note: {"entities": [{"name": note.title, "entityType": "note", "observations": [note.text]}]},
+        to_search=lambda question: {"query": question, "limit": 5},
+        environment=lambda folder: {"LIBSQL_URL": f"file:{folder / 'memory.db'}"},
+    ),
+    Adapter(
+        name="mcp-memory-keeper",  # of npm
+        command=("mcp-memory-keeper",),
+        add=("context_save",),
+        search=("context_search_all",),
+        to_add=lambda note: {"key": note.title, "value": note.text},
+        to_search=lambda question: {"query": question, "limit": 5},
+        environment=lambda folder: {"DATA_DIR": str(folder), "MEMORY_KEEPER_EXPORT_DIR": str(folder)},
+    ),
+    Adapter(
+        name="memorygraph",  # pip install memorygraphMCP
+        command=("memorygraph",),
+        add=("store_memory",),
+        search=("recall_memories",),
+        to_add=lambda note: {"type": "general", "title": note.title, "content": note.text},
+        to_search=lambda question: {"query": question, "limit": 5},
+        environment=lambda folder: {"HOME": str(folder)},
+    ),
+    Adapter(
+        name="memento-mcp",  # of PyPI
+        command=("memento-mcp",),
+        add=("memento_remember",),
+        search=("memento_search",),
+        to_add=lambda note: {"action": "add", "text": note.text},
+        to_search=lambda question: {"query": question, "limit": 5},
+        environment=lambda folder: {"HOME": str(folder), "MEMENTO_DIR": str(folder)},
+        remark="words alone, unless a model or a key is there",
     ),
 )
 
@@ -138,83 +201,160 @@ class Tool:
         return "\n".join(part.get("text", "") for part in content)
 
 
+@attrs.frozen
+class Server:
+    """A memory server at work."""
+
+    adapter: Adapter
+    peer: peers.Peer
+    ready: float
+    """Milliseconds until it had named its tools."""
+    adding: Tool
+    searching: Tool
+
+    def add(self, note: Note) -> None:
+        self.adding.call(self.peer, self.adapter.to_add(note))
+
+    def search(self, note: Note) -> str:
+        return self.searching.call(self.peer, self.adapter.to_search(note.question))
+
+    def finds(self, note: Note) -> bool:
+        return note.answer in self.search(note)
+
+
+@contextmanager
+def open_server(adapter: Adapter, folder: Path, limit: float) -> Iterator[Server]:
+    """Start a server, and wait until all of it is gone.
+
+    Raises `RuntimeError` if it ends by itself, fails at a tool or takes longer than the limit.
+    """
+    peer = peers.Peer.start(list(adapter.command), adapter.environment(folder), folder)
+    try:
+        with killed_after(peer, limit):
+            peer.initialize()
+            offered = peer.ask("tools/list", {}, 1)["result"]["tools"]
+            ready = (time.perf_counter() - peer.spawned) * 1000
+            tools = Tool.choose(offered, adapter.add), Tool.choose(offered, adapter.search)
+            yield Server(adapter, peer, ready, *tools)
+    finally:
+        _, alive = psutil.wait_procs(peers.belongings(folder), timeout=10)
+        kill(alive)
+
+
 @contextmanager
 def killed_after(peer: peers.Peer, seconds: float) -> Iterator[None]:
     """End a server that takes longer; whoever waits for its answer gets `RuntimeError`."""
-    timer = Timer(seconds, peer.process.kill)
+    timer, nudge = Timer(seconds, peer.process.kill), Timer(GRACE, peer.process.terminate)
     timer.start()
     try:
         yield
+        nudge.start()
         peer.end()
+    except (RuntimeError, BrokenPipeError) as error:
+        if time.perf_counter() - peer.spawned < seconds:
+            raise
+        raise RuntimeError(f"the server ended, for it took more than {seconds:g} s") from error
     finally:
         timer.cancel()
+        nudge.cancel()
         if peer.process.returncode is None:
             peer.process.kill()
             peer.process.communicate()
 
 
-def inhabitants(folder: Path) -> list[psutil.Process]:
-    """Return the processes that work in a folder, such as a store that outlives its server for a moment."""
-    return [
-        process
-        for process in psutil.process_iter(["cwd"])
-        if Path(process.info["cwd"] or "/").is_relative_to(folder.resolve())
-    ]
+def kill(processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
-def resident_bytes(peer: peers.Peer, folder: Path) -> int:
-    """Return the memory of a server with its children and with what it started in its folder."""
-    server = psutil.Process(peer.process.pid)
-    return sum(
-        process.memory_info().rss for process in {server, *server.children(recursive=True), *inhabitants(folder)}
-    )
+def missing_of(notes: Sequence[Note], server: Server) -> list[Note]:
+    """Return the notes that a server does not find, though it is given time."""
+    until = time.monotonic() + PATIENCE
+    missing = [note for note in notes if not server.finds(note)]
+    while missing and time.monotonic() < until:
+        time.sleep(0.2)
+        missing = [note for note in missing if not server.finds(note)]
+    return missing
+
+
+def warm_up(note: Note, server: Server) -> dict[str, float]:
+    """Add the first note and ask for it; raises `RuntimeError` if it is not found."""
+    times = Times()
+    with times.one():
+        server.add(note)
+    with times.one():
+        server.search(note)
+    if missing_of([note], server):
+        raise RuntimeError(f"does not find the only note, and says: {server.search(note)}")
+    return {"ready ms": server.ready, "first add ms": times[0], "first search ms": times[1]}
 
 
 def measure(adapter: Adapter, notes: Sequence[Note], limit: float) -> dict[str, Any]:
     """Do the work with one server; raises `RuntimeError` or `ValueError` if it cannot be done."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        peer = peers.Peer.start(list(adapter.command), adapter.environment(folder))
-        with killed_after(peer, limit):
-            peer.initialize()
-            offered = peer.ask("tools/list", {}, 1)["result"]["tools"]
-            ready = (time.perf_counter() - peer.spawned) * 1000
-            add, search = Tool.choose(offered, adapter.add), Tool.choose(offered, adapter.search)
+        with open_server(adapter, folder, limit) as server:
+            figures: dict[str, Any] = {**warm_up(notes[0], server)}
             adds, searches, found = Times(), Times(), 0
-            for note in notes:
+            for note in notes[1:]:
                 with adds.one():
-                    add.call(peer, adapter.to_add(note))
+                    server.add(note)
             for note in notes:
                 with searches.one():
-                    answer = search.call(peer, adapter.to_search(note.question))
+                    answer = server.search(note)
                 found += note.answer in answer
-            figures = {"ready ms": ready, "first add ms": adds[0]}
             for work, times in {"add": adds, "search": searches}.items():
                 figures |= {f"{work} {figure}": value for figure, value in times.figures().items()}
-            figures |= {"found": found / len(notes), "RSS MB": resident_bytes(peer, folder) / 1e6}
-        psutil.wait_procs(inhabitants(folder), timeout=10)
-        return figures
+            resident = peers.resident_megabytes(peers.belongings(folder))
+            return {**figures, "RSS MB": resident, "found": found / len(notes)}
+
+
+def found_again(adapter: Adapter, notes: Sequence[Note], limit: float, *, killed: bool) -> float:
+    """Return the share of notes that a server finds when it is started again; raises as `measure` does."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with open_server(adapter, folder, limit) as server:
+            for note in notes[:-1]:
+                server.add(note)
+            victims = peers.belongings(folder)  # looked for before the last note: it takes longer than many a write
+            server.add(notes[-1])
+            if killed:
+                kill(victims)
+        with open_server(adapter, folder, limit) as server:
+            missing = missing_of(notes, server)
+            if not killed and len(missing) == len(notes):
+                raise RuntimeError(f"finds nothing after a restart, and says: {server.search(notes[-1])}")
+    return 1 - len(missing) / len(notes)
+
+
+def row_of(adapter: Adapter, notes: Sequence[Note], limit: float) -> dict[str, Any]:
+    """Return what there is to say of a server; one that failed keeps the figures that it had until then."""
+    row: dict[str, Any] = {"server": adapter.name}
+    if shutil.which(adapter.command[0]) is None:
+        return {**row, "state": "not installed"}
+    remark = f" ({adapter.remark})" if adapter.remark else ""
+    try:
+        row |= measure(adapter, notes, limit)
+        row["after restart"] = found_again(adapter, notes, limit, killed=False)
+        row["after kill -9"] = found_again(adapter, notes, limit, killed=True)
+    except (RuntimeError, ValueError, OSError, psutil.Error) as error:
+        return {**row, "state": textwrap.shorten(f"failed: {error}", 200) + remark}
+    return {**row, "state": "measured" + remark}
 
 
 def main(arguments: Sequence[str]) -> None:
     names = [adapter.name for adapter in ADAPTERS]
     parser = argparse.ArgumentParser(prog="python -m bench compare", description=__doc__)
     parser.add_argument("--notes", type=int, default=200, help="how many are added, and then asked for")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds that one server may take for all of it")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds that one run of a server may take")
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="the servers to measure")
     options = parser.parse_args(arguments)
-    notes = [Note.make(number) for number in range(options.notes)]
+    notes = [Note.make(number) for number in range(1, options.notes + 1)]
     rows = Rows()
     for adapter in ADAPTERS:
-        if adapter.name not in options.only:
-            continue
-        if shutil.which(adapter.command[0]) is None:
-            rows.add({"server": adapter.name, "state": "not installed"})
-            continue
-        try:
-            rows.add({"server": adapter.name, "state": "measured", **measure(adapter, notes, options.limit)})
-        except (RuntimeError, ValueError, OSError, psutil.Error) as error:
-            rows.add({"server": adapter.name, "state": f"failed: {error}"[:100]})
+        if adapter.name in options.only:
+            rows.add(row_of(adapter, notes, options.limit))
     report.show(f"{options.notes} notes of 1 KB, added and asked for", rows)
     report.save("compare", rows, notes=options.notes)
     bars = {

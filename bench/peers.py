@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,8 +17,7 @@ import psutil
 from zapomni.store import reaper
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
 BARE = """
 import anyio
@@ -70,7 +70,9 @@ class Peer:
     spawned: float
 
     @classmethod
-    def start(cls, arguments: list[str], environment: Mapping[str, str] | None = None) -> Peer:
+    def start(
+        cls, arguments: list[str], environment: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> Peer:
         spawned = time.perf_counter()
         process = subprocess.Popen(
             arguments,
@@ -78,6 +80,7 @@ class Peer:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, **(environment or {})},
+            cwd=folder,
         )
         return cls(process, spawned)
 
@@ -133,6 +136,30 @@ class Peer:
         assert self.process.stdout is not None
         self.process.stdout.close()
         return passed, usage.ru_utime + usage.ru_stime
+
+
+def inhabitants(folder: Path) -> list[psutil.Process]:
+    """Return the processes that work in a folder, such as a store that outlives its server for a moment."""
+    return [
+        process
+        for process in psutil.process_iter(["cwd"])
+        if Path(process.info["cwd"] or "/").is_relative_to(folder.resolve())
+    ]
+
+
+def belongings(folder: Path) -> set[psutil.Process]:
+    """Return those with their children, and whatever was started with the folder as an argument."""
+    here = inhabitants(folder)
+    told = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(folder.resolve()) in word for word in process.info["cmdline"] or ())
+    ]
+    return {*here, *told, *(child for process in here for child in process.children(recursive=True))}
+
+
+def resident_megabytes(processes: Iterable[psutil.Process]) -> float:
+    return float(sum(process.memory_info().rss for process in processes)) / 1e6
 
 
 def bare() -> list[str]:

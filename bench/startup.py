@@ -74,29 +74,33 @@ def _row(name: str, runs: Sequence[dict[str, float]], bare: Sequence[dict[str, f
 
 def _start_cold(data: Path) -> dict[str, float]:
     peers.wait_for_the_store_to_end(data)
-    return _start(peers.ours(data), search=True)
+    return _start(peers.ours(data), data)
 
 
 def _start_beside(data: Path) -> dict[str, float]:
     other = peers.Peer.start(peers.ours(data), NO_LINGER)
     other.initialize()
     other.call("search_memory", {"query": query()}, 1)
-    figures = _start(peers.ours(data), search=True)
+    figures = _start(peers.ours(data), data)
     other.end()
     return figures
 
 
-def _start(command: list[str], *, search: bool = False) -> dict[str, float]:
+def _start(command: list[str], data: Path | None = None) -> dict[str, float]:
+    """Start a server, search if it has data, and end it."""
     peer = peers.Peer.start(command, NO_LINGER)
     initialized = peer.initialize()
     peer.ask("tools/list", {}, 1)
     figures = {"initialize ms": initialized * 1000, "tools/list ms": (time.perf_counter() - peer.spawned) * 1000}
-    if search:
+    store = {}
+    if data is not None:
         peer.call("search_memory", {"query": query()}, 2)
         figures["search ms"] = (time.perf_counter() - peer.spawned) * 1000
+        store["store RSS MB"] = peers.resident_megabytes(peers.inhabitants(data))
     resident = peer.resident_bytes()
     gone, processor = peer.end()
-    return {**figures, "gone after EOF ms": gone * 1000, "CPU ms": processor * 1000, "RSS MB": resident / 1e6}
+    ended = {"gone after EOF ms": gone * 1000, "CPU ms": processor * 1000, "RSS MB": resident / 1e6}
+    return {**figures, **ended, **store}
 
 
 if __name__ == "__main__":
