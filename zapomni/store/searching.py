@@ -164,8 +164,7 @@ async def similarities(
     found = [(number, reply) for number, reply in zip(wanted, replies, strict=True) if reply is not None]
     if not found:
         return NOTHING
-    matrix = np.stack([stored_vector(reply) for _, reply in found])
-    values = matrix @ (vector / np.linalg.norm(vector)).astype(np.float32)
+    values = stored_vectors([reply for _, reply in found]) @ (vector / np.linalg.norm(vector)).astype(np.float32)
     present = np.array([number for number, _ in found], dtype=np.intp)
     totals = np.zeros(int(present.max()) + 1, np.float32)
     totals[present] = values
@@ -183,12 +182,12 @@ def _scores(reply: Sequence[Any], flags: NDArray[np.bool_], *, others: bool) -> 
     return Scores(numbers[keep].astype(np.uint32), values[keep])
 
 
-def stored_vector(reply: Sequence[Any]) -> NDArray[np.float32]:
-    """Return the unit vector that an answer to VEMB RAW holds, eight bits for each dimension."""
-    _kind, data, _norm, reach = reply
-    whole = np.frombuffer(data, np.int8).astype(np.float32) * (float(reach) / 127)
-    unit: NDArray[np.float32] = whole / np.linalg.norm(whole)
-    return unit
+def stored_vectors(replies: Sequence[Sequence[Any]]) -> NDArray[np.float32]:
+    """Return the unit vectors that answers to VEMB RAW hold, eight bits for each dimension."""
+    data = b"".join(data for _kind, data, _norm, _reach in replies)
+    whole = np.frombuffer(data, np.int8).reshape(len(replies), -1).astype(np.float32)
+    units: NDArray[np.float32] = whole / np.linalg.norm(whole, axis=1, keepdims=True)
+    return units
 
 
 def _nearest(key: str, vector: NDArray[np.float32], count: int, *, exact: bool) -> Command:
