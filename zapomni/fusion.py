@@ -1,8 +1,7 @@
 """Two rankings into one: a weighted sum of scores, each divided by its best.
 
-Ranks alone would be simpler to add up, and were measured to be worse than words alone wherever the vectors are the
-weaker side: the tenth of a list that fits nothing counts as much as the tenth of one that fits well. Scores keep
-that difference.
+Ranks alone would be simpler to add up, but the tenth of a list that fits nothing counts as much there as the tenth of
+one that fits well. Scores keep that difference, and docs/discussion/ranking.md has the figures of both.
 """
 
 from __future__ import annotations

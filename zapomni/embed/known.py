@@ -1,6 +1,6 @@
 """What the well-known models want to be told: the words before a query and before a passage, and their languages.
 
-A retrieval model is trained with its prefixes. Leaving out the query's costs some of them half of their recall.
+A retrieval model is trained with its prefixes. Without them, above all the query's, it finds far less.
 """
 
 from __future__ import annotations

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from zapomni.store.address import Address
     from zapomni.store.wire import ClientConnection, Command, Pools
 
-KEYLESS = frozenset({"DBSIZE", "GRAPH.CONFIG", "GRAPH.LIST", "HELLO", "INFO", "PING", "SCAN"})
-SECOND = frozenset({"GRAPH.CONSTRAINT", "MEMORY", "OBJECT"})  # a word stands before their key
-
 
 def remote_pools(address: Address, settings: Settings) -> Pools:
     """Reach the first host of an address that answers, and find the rest through it."""
@@ -132,8 +129,8 @@ class ClusterPools:
 def _slot(commands: Sequence[Command]) -> int:
     """Return the slot of the first key; commands without one may go anywhere."""
     for name, *words in commands:
-        if words and name not in KEYLESS:
-            key = words[name in SECOND]
+        if words and name != "INFO":
+            key = words[0]
             return key_slot(key if isinstance(key, bytes) else str(key).encode())
     return 0
 

@@ -69,7 +69,7 @@ def indexed_terms(
 ) -> IndexedTerms:
     """Return what a passage is indexed by.
 
-    `context` is the passage before it or, for the first of a memory, the last one of the memory before of the same
+    `context` is the passage before it or, for the first of a memory, the beginning of the memory before of the same
     source. `title` is the memory's, for passages whose context does not hold it; see `title_of`.
     """
     own, own_length = _bag(text)
