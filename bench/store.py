@@ -139,12 +139,7 @@ async def fill(rows: Rows, store: Store, watcher: Watcher, total: int) -> None:
     await space.add(memory(text, 0), chunks)
     rate = 2000 / (time.perf_counter() - begin)
     rows.note("ingest, one memory of 2,000 chunks", **{"chunks/s": rate}, **await waits(store, watcher))
-    times = Times()
-    for number in range(200):
-        text, chunks = passages(1)
-        with times.one():
-            await space.add(memory(text, number), chunks)
-    rows.note("add of one chunk", **times.figures())
+    await flush(rows, store)
     watcher.longest()
     while (held := (await space.info()).chunks) < total:
         text, chunks = passages(min(BATCH, total - held))
@@ -157,6 +152,22 @@ async def fill(rows: Rows, store: Store, watcher: Watcher, total: int) -> None:
     busy = (await processor_time(store) - used) / len(ready) / 2
     rows.note(f"ingest at {total:,} chunks", **{"chunks/s": rate}, **await waits(store, watcher))
     rows.note("processor time of a transaction of 50 chunks", **{"p50 ms": 1e3 * busy})
+
+
+async def flush(rows: Rows, store: Store) -> None:
+    """Add with and without a wait for the disk, in turns."""
+    space = store.workspace("default")
+    for size in (1, 50):
+        ways = {"": ("always", Times()), ", flushed once a second": ("everysec", Times())}
+        for number in range(100):
+            for policy, times in ways.values():
+                await store.connection.write("CONFIG", "SET", "appendfsync", policy)
+                text, chunks = passages(size)
+                with times.one():
+                    await space.add(memory(text, number), chunks)
+        for name, (_, times) in ways.items():
+            rows.note(f"add, chunks: {size}{name}", **times.figures())
+        await store.connection.write("CONFIG", "SET", "appendfsync", "always")
 
 
 async def search(rows: Rows, store: Store) -> None:
