@@ -16,6 +16,7 @@ COMMANDS = {
     "memory": "adding and searching through server processes, and how each grows with the size",
     "compare": "the same work for other memory servers, as far as they are installed",
     "store": "writing, searching and cold starts of the store alone",
+    "indices": "FalkorDB's own vector and full-text indices, against what the store uses instead",
     "engine": "adding and searching through the engine, and what it adds to the store's own time",
     "quality": "how good the answers are, against grep, plain BM25 and vectors alone",
     "picture": "draw the README's picture from a real run of the demo",
