@@ -7,6 +7,7 @@ for more than is wanted, and for more again, until enough are left. So no filter
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from zapomni.store.wire import Command
 
 FEW = 2000  # chunks that are compared one by one rather than through the vector set's graph
+SPREAD = 3.0  # deviations by which more is asked for than a filter should leave, if it has nothing to do with the query
 LEAST_EFFORT = 200
 LONG = 1 << 18  # bytes of posting lists that are not scored on the event loop's own thread
 NOTHING = Scores(np.empty(0, np.uint32), np.empty(0, np.float32))
@@ -130,7 +132,7 @@ async def search_vectors(
         scores = await similarities(space, vector, model, np.flatnonzero(allowed))
         return Scores(scores.numbers[:count], scores.values[:count])
     total = int(await space.read("VCARD", space.keys.vectors(generation)))
-    asked = count * max(total // wanted, 1) * 2
+    asked = math.ceil((count + SPREAD * math.sqrt(count)) * total / wanted)
     exact = False
     while True:
         asked = min(asked, max(total, 1))

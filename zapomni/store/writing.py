@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zapomni.store.space import Space
     from zapomni.store.wire import Command
 
-BATCH = 50  # chunks; in a store of 100,000 other clients wait about 70 ms for so many vectors
+BATCH = 50  # chunks; other clients wait while the server takes so many vectors in
 LEASE_SECONDS = 120
 
 BEGIN = "CREATE (:Draft {first: $first, count: $count})"
