@@ -13,7 +13,7 @@ from pathlib import Path
 
 FILES = "appendonlydir"
 SEAL = "seal"
-BLOCK = 1 << 12  # as disks read and write; a salvage loses no more than stands behind the first that is wrong
+BLOCK = 1 << 10  # less than one memory takes, because a salvage loses all from the first that is wrong
 
 
 def renew(files: Path) -> None:
