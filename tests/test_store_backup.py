@@ -89,7 +89,7 @@ async def picture(workspace: Workspace) -> dict[str, Any]:
         "tags": await workspace.tags(),
         "info": await workspace.info(),
         "model": await workspace.model(),
-        "pending": [passage.number for passage in await workspace.pending(MODEL)],
+        "pending": [passage.number for passage in (await workspace.pending(MODEL)).passages],
         "key": await workspace.find_key("key"),
     }
 

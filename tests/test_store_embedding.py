@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import attrs
 import pytest
 import trio
 
@@ -22,9 +23,9 @@ LONG = " ".join(f"long{number}" for number in range(800))
 async def fill(workspace: Workspace, model: EmbeddingModel) -> int:
     filled = 0
     with trio.fail_after(30):
-        while passages := await workspace.pending(model, limit=40):
-            vectors = {passage.number: vector_of(passage.text, model.dimension) for passage in passages}
-            filled += await workspace.add_vectors(model, vectors)
+        while (pending := await workspace.pending(model, limit=40)).passages:
+            vectors = [vector_of(passage.text, model.dimension) for passage in pending.passages]
+            filled += await workspace.add_vectors(model, pending, vectors)
     return filled
 
 
@@ -40,10 +41,12 @@ async def test_a_passage_without_a_vector_is_pending_and_found_by_words(workspac
     assert len((await workspace.search_words({"fox": 1.0}, count=5)).numbers) == 1
     assert len((await workspace.search_vectors(vector_of("late fox"), MODEL, count=5)).numbers) == 0
     assert await workspace.model() is None
-    (passage,) = await workspace.pending(MODEL)
-    assert await workspace.pending(MODEL, after=passage.number) == ()
-    assert await workspace.add_vectors(MODEL, {passage.number: vector_of(passage.text), 999: vector_of("x")}) == 1
-    assert await workspace.add_vectors(MODEL, {passage.number: vector_of("else")}) == 0
+    pending = await workspace.pending(MODEL)
+    (passage,) = pending.passages
+    assert (await workspace.pending(MODEL, after=passage.number)).passages == ()
+    another = attrs.evolve(pending, passages=(passage, attrs.evolve(passage, number=999)))
+    assert await workspace.add_vectors(MODEL, another, [vector_of(passage.text), vector_of("x")]) == 1
+    assert await workspace.add_vectors(MODEL, pending, [vector_of("else")]) == 0
     assert await nearest(workspace, "late fox", MODEL) == "late fox"
     assert ((await workspace.info()).pending, await workspace.model()) == (0, MODEL)
     assert (await workspace.search_vectors(vector_of("late fox"), MODEL, count=5)).values[0] > 0.98
@@ -52,10 +55,23 @@ async def test_a_passage_without_a_vector_is_pending_and_found_by_words(workspac
 async def test_what_is_deleted_gets_no_vector_any_more(workspace: Workspace) -> None:
     memory = memory_of("late fox", model=None)
     await workspace.add(memory, chunks_of("late fox", model=None))
-    (passage,) = await workspace.pending(MODEL)
+    pending = await workspace.pending(MODEL)
     await workspace.delete(memory.id, now=NOW)
-    assert await workspace.pending(MODEL) == ()
-    assert await workspace.add_vectors(MODEL, {passage.number: vector_of("x")}) == 0
+    assert (await workspace.pending(MODEL)).passages == ()
+    assert await workspace.add_vectors(MODEL, pending, [vector_of("x")]) == 0
+
+
+async def test_a_vector_never_reaches_a_workspace_that_was_made_anew(store: Store, workspace: Workspace) -> None:
+    """The first passage has the same number in both."""
+    await workspace.add(memory_of("late fox", model=None), chunks_of("late fox", model=None))
+    old = await workspace.pending(MODEL)
+    await store.delete_workspace(workspace.name)
+    await store.create_workspace(workspace.name)
+    await workspace.add(memory_of("early bird", model=None), chunks_of("early bird", model=None))
+    new = await workspace.pending(MODEL)
+    assert [passage.number for passage in old.passages] == [passage.number for passage in new.passages]
+    assert await workspace.add_vectors(MODEL, old, [vector_of("late fox")]) == 0
+    assert await workspace.pending(MODEL) == new
 
 
 async def test_a_new_model_takes_over_when_it_has_everything(store: Store, workspace: Workspace) -> None:

@@ -66,8 +66,8 @@ async def test_a_deleted_memory_is_gone_at_once_and_can_come_back(workspace: Wor
     assert await visible(workspace, memory)
     assert (await workspace.get(memory.id)).text == text
     assert await workspace.find_key("k") == memory.id
-    while pending := await workspace.pending(MODEL):
-        await workspace.add_vectors(MODEL, {passage.number: vector_of(passage.text) for passage in pending})
+    while (pending := await workspace.pending(MODEL)).passages:
+        await workspace.add_vectors(MODEL, pending, [vector_of(passage.text) for passage in pending.passages])
     assert await workspace.info() == before
     assert len((await workspace.search_vectors(vector_of("x"), MODEL, count=1000)).numbers) == before.chunks
 

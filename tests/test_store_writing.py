@@ -202,7 +202,7 @@ async def test_an_unfinished_memory_is_not_to_be_seen(store: Store, workspace: W
         assert len((await workspace.search_vectors(vector_of("x"), MODEL, count=10)).numbers) == 0
         assert (await workspace.list()).memories == ()
         assert (await workspace.info()).chunks == 0
-        assert await workspace.pending(MODEL) == ()
+        assert (await workspace.pending(MODEL)).passages == ()
         with pytest.raises(NotFoundError):
             await workspace.get(memory.id)
         assert await sweep(workspace._space) == 0  # it has a lease

@@ -122,6 +122,15 @@ class Passage:
 
 
 @attrs.frozen
+class Pending:
+    """Passages that lack a vector."""
+
+    incarnation: str
+    """Whose passages they are: a workspace that is made anew under the same name numbers its own from the beginning."""
+    passages: tuple[Passage, ...]
+
+
+@attrs.frozen
 class Vocabulary:
     """How common some terms are in a workspace."""
 

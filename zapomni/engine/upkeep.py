@@ -16,10 +16,10 @@ from zapomni.models import EmbeddingModel
 from zapomni.terms import title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     from zapomni.embed import Embedder
-    from zapomni.models import NewChunk, Passage, WorkspaceInfo
+    from zapomni.models import NewChunk, Pending, WorkspaceInfo
     from zapomni.store.rebuilding import Material
     from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
@@ -53,7 +53,8 @@ async def embed_memory(workspace: Workspace, embedder: Embedder, memory_id: str)
     await embedder.ready()
     model = EmbeddingModel(embedder.name, embedder.dimension)
     pending = await workspace.pending(model, limit=len(numbers), after=numbers.start - 1)
-    await _embed(workspace, embedder, model, [passage for passage in pending if passage.number in numbers])
+    own = tuple(passage for passage in pending.passages if passage.number in numbers)
+    await _embed(workspace, embedder, model, attrs.evolve(pending, passages=own))
     return True
 
 
@@ -94,21 +95,19 @@ async def _fill(
     workspace: Workspace, embedder: Embedder, model: EmbeddingModel, progress: Progress | None, total: int
 ) -> int:
     done, last = 0, 0
-    while passages := await workspace.pending(model, limit=BATCH, after=last):
-        await _embed(workspace, embedder, model, passages)
-        last = passages[-1].number
-        done += len(passages)
+    while (pending := await workspace.pending(model, limit=BATCH, after=last)).passages:
+        await _embed(workspace, embedder, model, pending)
+        last = pending.passages[-1].number
+        done += len(pending.passages)
         if progress is not None:
             await progress(done, max(total, done), f"{done:,} of {max(total, done):,} passages embedded")
     return done
 
 
-async def _embed(workspace: Workspace, embedder: Embedder, model: EmbeddingModel, passages: Sequence[Passage]) -> None:
-    if passages:
-        vectors = await embedder.embed_documents([passage.text for passage in passages])
-        await workspace.add_vectors(
-            model, {passage.number: vector for passage, vector in zip(passages, vectors, strict=True)}
-        )
+async def _embed(workspace: Workspace, embedder: Embedder, model: EmbeddingModel, pending: Pending) -> None:
+    if pending.passages:
+        vectors = await embedder.embed_documents([passage.text for passage in pending.passages])
+        await workspace.add_vectors(model, pending, list(vectors))
 
 
 async def purge(workspace: Workspace, before: datetime) -> int:

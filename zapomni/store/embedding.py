@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zapomni.models import Filters
+from zapomni.models import Filters, Pending
 from zapomni.store import facets
 from zapomni.store.postings import unpack
 from zapomni.store.reading import passages
@@ -18,7 +18,7 @@ from zapomni.store.values import check_vectors
 from zapomni.store.vectors import add_vector, lack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 STEP = 1000
 
 
-async def pending(space: Space, model: EmbeddingModel, limit: int, after: int = 0) -> list[Passage]:
+async def pending(space: Space, model: EmbeddingModel, limit: int, after: int = 0) -> Pending:
     """Return passages that have no vector of a model yet, in the order of their numbers.
 
     Raises `ConfigError` when the workspace has vectors of another model and is not being re-embedded for this one.
     """
-    key = space.keys.pending((await space.about()).set_for(model))
+    about = await space.about()
+    key = space.keys.pending(about.set_for(model))
     found: list[Passage] = []
     while not found:
         page = ("ZRANGE", key, f"({after}", "+inf", "BYSCORE", "LIMIT", 0, limit)
@@ -44,15 +45,17 @@ async def pending(space: Space, model: EmbeddingModel, limit: int, after: int = 
             break
         found = await passages(space, numbers)  # an unfinished memory's are left out
         after = numbers[-1]
-    return found
+    return Pending(about.incarnation, tuple(found))
 
 
-async def add_vectors(space: Space, model: EmbeddingModel, vectors: Mapping[int, NDArray[np.float32]]) -> int:
-    """Give chunks the vectors that they lack; return how many still lacked one."""
-    check_vectors(list(vectors.values()), model)
-    numbers = list(vectors)
-    if not numbers:
+async def add_vectors(
+    space: Space, model: EmbeddingModel, owing: Pending, vectors: Sequence[NDArray[np.float32]]
+) -> int:
+    """Give passages, in their order, the vectors that they lack; return how many still lacked one."""
+    found = {passage.number: vector for passage, vector in zip(owing.passages, vectors, strict=True)}
+    if not found:
         return 0
+    check_vectors(vectors, model)
     generation = (await space.about()).set_for(model)
     key = space.keys.pending(generation)
     lacking: list[int] = []
@@ -61,13 +64,13 @@ async def add_vectors(space: Space, model: EmbeddingModel, vectors: Mapping[int,
         nonlocal lacking
         about = space.watched_about(reader)
         lacking = []
-        if about.set_for(model) != generation:
+        if about.incarnation != owing.incarnation or about.set_for(model) != generation:
             return []
-        scores = reader("ZMSCORE", key, *numbers)
-        lacking = [number for number, score in zip(numbers, scores, strict=True) if score is not None]
+        scores = reader("ZMSCORE", key, *found)
+        lacking = [number for number, score in zip(found, scores, strict=True) if score is not None]
         if not lacking:
             return []
-        commands: list[Command] = [add_vector(space.keys.vectors(generation), n, vectors[n]) for n in lacking]
+        commands: list[Command] = [add_vector(space.keys.vectors(generation), n, found[n]) for n in lacking]
         if about.sets[generation] is None:
             commands.append(("HSET", space.keys.about, "model", model.name, "dimension", model.dimension))
         return [*commands, ("ZREM", key, *lacking)]

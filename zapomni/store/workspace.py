@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         NewChunk,
         NewMemory,
         Passage,
+        Pending,
         Preceding,
         Scores,
         Statistics,
@@ -253,15 +254,15 @@ class Workspace:
         await prepare(self._space)
         return (await self._space.about()).model
 
-    async def pending(self, model: EmbeddingModel, *, limit: int = 100, after: int = 0) -> tuple[Passage, ...]:
+    async def pending(self, model: EmbeddingModel, *, limit: int = 100, after: int = 0) -> Pending:
         """Return the next passages that have no vector of a model yet; `after` is the last number seen."""
         await prepare(self._space)
-        return tuple(await embedding.pending(self._space, model, limit, after))
+        return await embedding.pending(self._space, model, limit, after)
 
-    async def add_vectors(self, model: EmbeddingModel, vectors: Mapping[int, NDArray[np.float32]]) -> int:
-        """Give chunks, by number, the vectors they lack; return how many were still lacking. At most about 100."""
+    async def add_vectors(self, model: EmbeddingModel, owing: Pending, vectors: Sequence[NDArray[np.float32]]) -> int:
+        """Give pending passages their vectors; return how many were still lacking one. At most about 100."""
         space = await self._write()
-        return await embedding.add_vectors(space, model, vectors)
+        return await embedding.add_vectors(space, model, owing, vectors)
 
     async def sweep(self) -> int:
         """Clear away what writers that died have left; return how many memories were only begun."""
