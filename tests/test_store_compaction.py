@@ -52,7 +52,7 @@ async def test_a_purge_of_nothing_asks_for_no_rewrite(settings: Settings) -> Non
         workspace = store.workspace("default")
         await workspace.add(memory_of("kept"), chunks_of("kept"))
         assert await workspace.purge(before=LATER) == 0
-        assert reaper.removal(settings.data_dir / "store") is None
+        assert not reaper.is_removal_noted(settings.data_dir / "store")
     await wait_until_gone(settings.data_dir, 30)
 
 

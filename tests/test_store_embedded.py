@@ -585,6 +585,98 @@ async def test_two_servers_never_share_the_files_though_the_locks_were_deleted(t
     await wait_until_gone(tmp_path, SOON)
 
 
+async def test_a_server_whose_lock_was_deleted_is_not_left_behind(tmp_path: Path) -> None:
+    async with open_connection(settings_for(tmp_path)) as connection:
+        with trio.fail_after(LONG):
+            await connection.write("SET", "n", 1)
+        (tmp_path / "store" / reaper.SERVER).unlink()
+    await wait_until_gone(tmp_path, SOON)
+
+
+async def test_a_server_that_lost_its_lock_and_its_reaper_is_not_left_behind(tmp_path: Path) -> None:
+    async with open_connection(settings_for(tmp_path)) as connection:
+        with trio.fail_after(LONG):
+            await connection.write("SET", "n", 1)
+        first = reaper_of(tmp_path)
+        first.kill()
+        first.wait(LONG)
+        (tmp_path / "store" / reaper.SERVER).unlink()
+    await wait_until_gone(tmp_path, SOON)
+
+
+async def test_a_server_whose_directory_was_replaced_by_a_file_ends_with_its_clients(tmp_path: Path) -> None:
+    async with open_connection(settings_for(tmp_path)) as connection:
+        with trio.fail_after(LONG):
+            await connection.write("SET", "n", 1)
+            await wait_for_the_reaper(connection)
+        server = server_of(tmp_path)
+        (tmp_path / "store").rename(tmp_path / "moved")
+        (tmp_path / "store").touch()
+    with trio.fail_after(LONG):
+        await trio.to_thread.run_sync(server.wait, LONG)
+
+
+async def test_a_start_that_was_given_up_is_no_reason_to_end_the_next_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "UNREACHABLE", 0.5)
+    async with open_connection(settings_for(tmp_path)) as first, open_connection(settings_for(tmp_path)) as second:
+        (tmp_path / "store").mkdir(mode=0o700)
+        starting = reaper.open_lock(tmp_path / "store", reaper.SERVER)
+        fcntl.flock(starting, fcntl.LOCK_EX)
+        with trio.move_on_after(0.3) as scope:
+            await second.ready()
+        assert scope.cancelled_caught
+        os.close(starting)
+        await trio.sleep(0.5)
+        with captured_log("warning") as log, trio.fail_after(LONG):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(first.ready)
+                nursery.start_soon(second.ready)
+        assert "was deleted" not in log.text
+    await wait_until_gone(tmp_path, SOON)
+
+
+async def test_a_server_that_is_ended_while_it_loads_is_not_sealed_and_has_not_rewritten(tmp_path: Path) -> None:
+    """It has not yet cut off what a crash has torn, so that a seal would be broken by the next server."""
+    store = tmp_path / "store"
+    await write_and_close(tmp_path, "first")
+    (file,) = (store / seal.FILES).glob("*.incr.aof")
+    sealed, size = (store / seal.FILES / seal.SEAL).read_text(), file.stat().st_size
+    slow = [("SETRANGE", "s", "4000000", "x"), *[("BITOP", "AND", "d", "s", "s")] * 6000]  # seconds to load
+    with file.open("ab") as out:
+        out.write(b"".join(map(written, slow)) + written(("SET", "torn", "x" * 3000))[:2000])
+    reaper.note_removal(store)
+    async with open_connection(settings_for(tmp_path)) as connection:
+        with trio.fail_after(LONG):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(connection.ready)
+                while not (store / "server.sock").exists():  # noqa: ASYNC110  # nobody tells
+                    await trio.sleep(0.01)
+                nursery.cancel_scope.cancel()
+    await wait_until_gone(tmp_path, LONG)
+    assert file.stat().st_size > size + 2000, "the end is as torn as it was"
+    assert (store / seal.FILES / seal.SEAL).read_text() == sealed
+    assert reaper.is_removal_noted(store)
+    await write_and_close(tmp_path, "second")
+    assert not reaper.is_removal_noted(store)
+    await write_and_close(tmp_path, "third")
+
+
+def written(command: tuple[str, ...]) -> bytes:
+    """Return a command as it stands in the append-only file."""
+    words = b"".join(f"${len(word)}\r\n{word}\r\n".encode() for word in command)
+    return f"*{len(command)}\r\n".encode() + words
+
+
+async def write_and_close(directory: Path, name: str) -> None:
+    async with open_connection(settings_for(directory)) as connection:
+        with trio.fail_after(LONG):
+            await connection.write("SET", name, 1)
+            assert await connection.read("GET", "first") == b"1"
+    await wait_until_gone(directory, LONG)
+
+
 async def wait_for_the_reaper(connection: Connection) -> None:
     """Wait until the reaper has the connection to the server by which it can end it without any file."""
     while len((await connection.read("CLIENT", "LIST")).splitlines()) < 2:  # noqa: ASYNC110

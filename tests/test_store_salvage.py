@@ -7,10 +7,13 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import trio
 
+from tests.servers import wait_until_gone
 from zapomni.config import Settings
-from zapomni.errors import DatabaseError
-from zapomni.store import salvage
+from zapomni.errors import ConfigError, DatabaseError
+from zapomni.store import reaper, salvage, seal
+from zapomni.store.connection import open_connection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,3 +90,59 @@ async def test_a_salvage_that_cannot_be_and_is_killed_as_well_loses_nothing(
         with pytest.raises((InterruptedError, DatabaseError)):
             await salvage.salvage(Settings(data_dir=tmp_path))
     assert (files / NAME).read_bytes() == DAMAGED
+
+
+async def keys_in(settings: Settings) -> list[str]:
+    async with open_connection(settings) as connection:
+        with trio.fail_after(60):
+            return sorted(key.decode() for key in await connection.read("KEYS", "*"))
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("place", [0, 4000])
+async def test_nothing_that_was_written_after_the_damage_is_kept(tmp_path: Path, sealed: bool, place: int) -> None:
+    """A rewrite that did not come to its end leaves two files; without all of the first the second makes no sense."""
+    settings = Settings(data_dir=tmp_path, store_linger=0)
+    async with open_connection(settings) as connection:
+        with trio.fail_after(60):
+            for number in range(40):
+                await connection.write("SET", f"old{number:02}", "v" * 200)
+            await connection.write("CONFIG", "SET", "rdb-key-save-delay", 200_000)
+            await connection.write("BGREWRITEAOF")
+            while len(list((tmp_path / "store" / salvage.FILES).glob("*.incr.aof"))) < 2:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+            await connection.write("SET", "new", "v")
+    await wait_until_gone(tmp_path, 30)
+    files = tmp_path / "store" / salvage.FILES
+    first, second = sorted(files.glob("*.incr.aof"))
+    content = bytearray(first.read_bytes())
+    if sealed:
+        content[place + 100] ^= 2
+    else:  # what breaks the structure
+        (files / seal.SEAL).unlink()
+        content[place + 100 : place + 500] = bytes(400)
+    first.write_bytes(content)
+    with pytest.raises(DatabaseError, match="nothing was changed"):
+        await keys_in(settings)
+    await wait_until_gone(tmp_path, 30)
+    await salvage.salvage(settings)
+    kept = await keys_in(settings)
+    assert "new" not in kept
+    assert kept == [f"old{number:02}" for number in range(len(kept))]
+    assert len(kept) >= place // 300
+    assert len(kept) < 40
+    assert not second.exists()
+    await wait_until_gone(tmp_path, 30)
+    assert await keys_in(settings) == kept
+    await wait_until_gone(tmp_path, 30)
+
+
+async def test_a_store_whose_lock_was_deleted_is_not_salvaged_while_it_runs(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, store_linger=0)
+    async with open_connection(settings) as connection:
+        with trio.fail_after(60):
+            await connection.write("SET", "n", 1)
+        (tmp_path / "store" / reaper.SERVER).unlink()
+        with pytest.raises(ConfigError, match="the store is running"):
+            await salvage.salvage(settings)
+    await wait_until_gone(tmp_path, 30)

@@ -35,7 +35,7 @@ from zapomni.store import reaper, seal
 from zapomni.store.directory import FULL, choose_socket, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from zapomni.config import Settings
 
@@ -90,8 +90,6 @@ class EmbeddedServer:
     query_timeout: float
     _clients: int | None = None
     _failure: tuple[float, ConfigError | DatabaseError] | None = None
-    _unseen: float | None = None
-    """Since when the server that holds the lock has had no socket."""
 
     @property
     def log_file(self) -> Path:
@@ -183,10 +181,10 @@ class EmbeddedServer:
     async def _start_server(self) -> str:
         launches = 0
         written = 0
+        unseen: tuple[float, list[int]] | None = None  # since when a lock is held without a socket, and who was there
         while True:
             path = reaper.socket_path(self.directory)
             if path is not None and await _answers(path):
-                self._unseen = None
                 if launches:
                     log.info("store started", directory=str(self.directory))
                     self._report_repair(written)
@@ -199,23 +197,19 @@ class EmbeddedServer:
                     await self._end_stray_servers()  # there is one only if its lock was deleted
                     await trio.to_thread.run_sync(self._check_seal)
                     written = await self._launch(lock)
-                    self._unseen = None
-            if lock is None and self._is_unreachable(path):
-                await self._end_stray_servers()
+            if lock is not None or _is_there(path):
+                unseen = None
+            elif unseen is None:
+                unseen = trio.current_time(), reaper.servers(self.directory)
+            elif trio.current_time() > unseen[0] + UNREACHABLE:
+                await self._end_stray_servers(unseen[1])  # not one that was started since then
+                unseen = None
             await trio.sleep(POLL_INTERVAL)
 
-    def _is_unreachable(self, path: str | None) -> bool:
-        """Tell whether the server that holds the lock has had no socket for too long."""
-        if path is not None and os.path.lexists(path):
-            self._unseen = None
-            return False
-        now = trio.current_time()
-        self._unseen = now if self._unseen is None else self._unseen
-        return now > self._unseen + UNREACHABLE
-
-    async def _end_stray_servers(self) -> None:
+    async def _end_stray_servers(self, among: Sequence[int] | None = None) -> None:
         """End servers that nobody can reach any more, and wait for that; what they acknowledged is on the disk."""
         stray, begin = reaper.servers(self.directory), trio.current_time()
+        stray = [pid for pid in stray if among is None or pid in among]
         if stray:
             log.warning("store ended, because its socket or lock was deleted", directory=str(self.directory))
         while stray:
@@ -293,6 +287,7 @@ class EmbeddedServer:
         for line in self._lines_since(written):
             if TORN in line:
                 log.warning("store repaired", directory=str(self.directory), detail=line.partition(" # ")[2])
+                seal.forget(self.directory / seal.FILES)
 
     def _check_seal(self) -> None:
         """Raise `DatabaseError` when the files are not what they were when they were closed; while no server runs."""
@@ -365,6 +360,10 @@ async def _answers(path: str) -> bool:
             await stream.send_all(b"PING\r\n")
             return bytes(await stream.receive_some(64)).startswith(b"+PONG")
     return False
+
+
+def _is_there(path: str | None) -> bool:
+    return path is not None and os.path.lexists(path)
 
 
 def _environment() -> dict[str, str]:

@@ -19,6 +19,7 @@ from types import ModuleType
 
 CLIENTS, SERVER, REAPER = "clients.lock", "server.lock", "reaper.lock"
 REMOVED = "compact"  # is there when something was removed for good, and may still stand in the append-only file
+REWRITING = "compact.begun"  # what it is called from the beginning of a rewrite to its end
 ADDRESS = "socket.path"  # says where the server listens: in this directory, unless that would be too long a path
 ANSWER_TIMEOUT = 5.0  # a server that says nothing for so long is stuck and gets killed; the append-only file is safe
 GIVE_UP_TIMEOUT = 60.0  # holding up new clients for longer helps nobody
@@ -52,7 +53,7 @@ def socket_path(directory: Path) -> str | None:
     try:
         path = directory / os.fsdecode((directory / ADDRESS).read_bytes())
         own = path.parent == directory or path.name == short_name(directory)
-    except FileNotFoundError:
+    except OSError:
         return None
     return str(path) if own else None  # the address in a copy of a directory is the original's
 
@@ -70,9 +71,9 @@ def compaction_pays(directory: Path) -> bool:
             elif path.suffix == ".rdb":
                 base += path.stat().st_size
         disk = os.statvfs(directory)
-    except FileNotFoundError:  # it is being rewritten, or all of it was deleted
+    except OSError:  # it is being rewritten, or all of it was deleted, or it is out of reach
         return False
-    worthwhile = tail > WORTHWHILE_TAIL + base // BASE_TO_TAIL or removal(directory) is not None
+    worthwhile = tail > WORTHWHILE_TAIL + base // BASE_TO_TAIL or is_removal_noted(directory)
     return worthwhile and disk.f_bavail * disk.f_frsize > 2 * (base + tail)
 
 
@@ -83,12 +84,9 @@ def note_removal(directory: Path) -> None:
     os.close(mark)
 
 
-def removal(directory: Path) -> int | None:
-    """Return when something was last removed, if that was after the last rewrite."""
-    try:
-        return (directory / REMOVED).stat().st_mtime_ns
-    except FileNotFoundError:
-        return None
+def is_removal_noted(directory: Path) -> bool:
+    """Tell whether something was removed since the last rewrite began that came to its end."""
+    return any(os.path.exists(directory / name) for name in (REMOVED, REWRITING))
 
 
 def connect(directory: Path) -> socket.socket | None:
@@ -121,7 +119,8 @@ def ask(connection: socket.socket, command: bytes) -> bytes:
 def compact(connection: socket.socket, until: float) -> bool:
     """Rewrite the append-only file, and wait for it until a time of the monotonic clock; tell whether it was done."""
     with contextlib.suppress(OSError):
-        ask(connection, b"BGREWRITEAOF")
+        if not ask(connection, b"BGREWRITEAOF").startswith(b"+"):
+            return False  # it is loading, say; then what follows would be true of an earlier one
         while time.monotonic() < until:
             time.sleep(0.05)
             state = ask(connection, b"INFO persistence")
@@ -130,18 +129,13 @@ def compact(connection: socket.socket, until: float) -> bool:
     return False
 
 
-def shut_down(connection: socket.socket, begin: float) -> bool:
-    """Ask the server to end, or end it when it has had its time; tell whether the connection still stands."""
-    try:
-        if time.monotonic() < begin + ANSWER_TIMEOUT:
-            return bool(ask(connection, b"SHUTDOWN NOSAVE NOW FORCE"))
-        if pid := peer(connection):
-            os.kill(pid, signal.SIGKILL)
-    except TimeoutError:
-        return True
-    except OSError:
-        pass
-    return False
+def shut_down(connection: socket.socket) -> bool:
+    """Ask the server to end; tell whether it did so, and its files are whole. Raises `OSError`.
+
+    One that is still loading ends as well, but has not yet cut off what a crash may have left behind the last write.
+    """
+    serves = ask(connection, b"PING") == b"+PONG\r\n"
+    return not ask(connection, b"SHUTDOWN NOSAVE NOW FORCE") and serves
 
 
 def peer(connection: socket.socket) -> int:
@@ -181,7 +175,7 @@ class Directory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.clients = open_lock(path, CLIENTS)
-        self.server = open_lock(path, SERVER)
+        self.servers = [open_lock(path, SERVER)]
         self.connection: socket.socket | None = None
 
     def connect(self) -> socket.socket | None:
@@ -197,7 +191,7 @@ class Directory:
     def is_current(self) -> bool:
         try:
             return os.path.samestat(os.fstat(self.clients), os.stat(self.path / CLIENTS))
-        except FileNotFoundError:
+        except OSError:
             return False
 
     def wait_for_server(self) -> None:
@@ -212,24 +206,48 @@ class Directory:
         fcntl.flock(self.clients, fcntl.LOCK_UN)
 
     def end_server(self) -> bool:
-        """End the server, by force when it does not answer, and wait until its lock is free.
+        """End the server, by force when it does not answer, and wait until it is gone.
 
-        Returns whether it ended because it was asked to: then its files are whole.
+        Returns whether it ended because it was asked to, and its files are whole.
         """
-        begin, asked = time.monotonic(), False
-        if self.is_current():  # the lock of its server may have been deleted, and made anew by the next
-            os.close(self.server)
-            self.server = open_lock(self.path, SERVER)
+        begin, whole = time.monotonic(), False
+        self._open_new_lock()
         # It may only just have been started by a client that was killed, and not listen yet.
-        while not (ended := try_lock(self.server, fcntl.LOCK_EX)) and time.monotonic() < begin + GIVE_UP_TIMEOUT:
+        while not (ended := self._has_no_server()) and time.monotonic() < begin + GIVE_UP_TIMEOUT:
+            slow = time.monotonic() > begin + ANSWER_TIMEOUT
             connection = self.connection or self.connect()
-            if connection is not None and not shut_down(connection, begin):
-                self.connection = None
-                asked = time.monotonic() < begin + ANSWER_TIMEOUT
-            elif connection is None and time.monotonic() > begin + ANSWER_TIMEOUT and self.is_current():
+            if connection is not None:
+                try:
+                    if slow:
+                        whole = False
+                        send([pid for pid in [peer(connection)] if pid], signal.SIGKILL)
+                    else:
+                        whole = whole or shut_down(connection)
+                    self.connection = None
+                except TimeoutError:
+                    pass
+                except OSError:
+                    self.connection = None
+            elif slow and self.is_current():
                 send(servers(self.path), signal.SIGKILL)  # its socket was deleted
             time.sleep(0.02)
-        return ended and asked and self.is_current()
+        return ended and whole and self.is_current()
+
+    def _open_new_lock(self) -> None:
+        """Look for the lock of the next server, if that of ours was deleted."""
+        with contextlib.suppress(OSError):
+            if self.is_current():
+                lock = open_lock(self.path, SERVER)
+                if os.path.samestat(os.fstat(lock), os.fstat(self.servers[0])):
+                    os.close(lock)
+                else:
+                    self.servers.append(lock)
+
+    def _has_no_server(self) -> bool:
+        """Tell whether the locks are free, which become ours then, and none runs whose lock was deleted."""
+        if not all(try_lock(lock, fcntl.LOCK_EX) for lock in self.servers):
+            return False
+        return not (self.is_current() and servers(self.path))
 
 
 def load(name: str) -> ModuleType:
@@ -252,10 +270,11 @@ def reap(path: Path, linger: float, reaper: int) -> None:
         gone_at = time.monotonic()
         # No lock is held meanwhile: a client that comes now finds the server at work as ever.
         if compaction_pays(path) and (connection := directory.connect()):
-            removed = removal(path)
-            # The mark of a client that came meanwhile, and removed more, stays for the next time.
-            if compact(connection, gone_at + COMPACTION_TIMEOUT) and removal(path) == removed:
-                (path / REMOVED).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                os.replace(path / REMOVED, path / REWRITING)  # a client that comes and removes more makes a new one
+            if compact(connection, gone_at + COMPACTION_TIMEOUT):
+                with contextlib.suppress(OSError):
+                    os.unlink(path / REWRITING)
         time.sleep(max(0.0, gone_at + linger - time.monotonic()))
         if try_lock(directory.clients, fcntl.LOCK_EX):
             break
@@ -263,7 +282,8 @@ def reap(path: Path, linger: float, reaper: int) -> None:
         with contextlib.suppress(OSError):  # of a full disk, say; the seal of the last time is still true
             seal.renew(path / seal.FILES)
     # In this order: a client that gets its lock now must see that neither server nor reaper runs any more.
-    os.close(directory.server)
+    for lock in directory.servers:
+        os.close(lock)
     os.close(reaper)
     os.close(directory.clients)
 

@@ -51,7 +51,7 @@ async def salvage(settings: Settings) -> Salvage:
         raise ConfigError(f"there is no store in {settings.data_dir}")
     lock = reaper.open_lock(directory, reaper.SERVER)
     try:
-        if not reaper.try_lock(lock, fcntl.LOCK_EX):
+        if not reaper.try_lock(lock, fcntl.LOCK_EX) or reaper.servers(directory):
             raise ConfigError("the store is running, so its files can be read; stop all clients first")
         return await trio.to_thread.run_sync(_cut, directory)
     finally:
@@ -63,18 +63,17 @@ def _cut(directory: Path) -> Salvage:
     copy = directory / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     shutil.rmtree(work, ignore_errors=True)  # of one that was cut short
     shutil.copytree(files, work / "fixed")
+    manifest = next((work / "fixed").glob("*.manifest"))
     if found := seal.damage(work / "fixed"):
         path, place = found
         os.truncate(path, place)  # and then to where a write ends
+        _end_with(manifest, path.name)
     seal.forget(work / "fixed")
-    # The server program is its own checker, under another name.
-    done = subprocess.run(
-        ["redis-check-aof", "--fix", str(next((work / "fixed").glob("*.manifest")))],
-        executable=find_binaries().server,
-        input=b"y\n",
-        capture_output=True,
-        check=False,
-    )
+    for name in _tails(manifest)[:-1]:
+        if _check(work / "fixed" / name).returncode:
+            _end_with(manifest, name)
+            break
+    done = _check("--fix", manifest)
     if done.returncode:
         shutil.rmtree(work)
         last = done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2]
@@ -83,14 +82,46 @@ def _cut(directory: Path) -> Salvage:
     lost = _size(files) - _size(work / "fixed")
     # Ended at any moment, this leaves each file as it was or as it is to be, and the copy beside it before any changes.
     (work / "copy").rename(copy)
-    for fixed in (work / "fixed").iterdir():
+    gone = set(_tails(files / manifest.name)) - set(_tails(manifest))
+    # The list comes first: what it leaves out is not to be read once the file before it is cut.
+    for fixed in sorted((work / "fixed").iterdir(), key=lambda path: path != manifest):
         if fixed.stat().st_size != (files / fixed.name).stat().st_size:  # nothing but a cut is ever made
             with fixed.open("rb") as file:
                 os.fsync(file.fileno())
             fixed.replace(files / fixed.name)
+    for name in gone:
+        (files / name).unlink()
     seal.forget(files)
     shutil.rmtree(work)
     return Salvage(copy, lost)
+
+
+def _check(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
+    """Run the checker, which is the server program under another name."""
+    return subprocess.run(
+        ["redis-check-aof", *map(str, arguments)],
+        executable=find_binaries().server,
+        input=b"y\n",
+        capture_output=True,
+        check=False,
+    )
+
+
+def _tails(manifest: Path) -> list[str]:
+    """Return the files of what was appended since the last rewrite, in their order: several if one did not end."""
+    lines = [line.split() for line in manifest.read_text().splitlines()]
+    entries = [dict(zip(words[::2], words[1::2], strict=False)) for words in lines]
+    return [entry["file"] for entry in entries if entry.get("type") == "i"]
+
+
+def _end_with(manifest: Path, name: str) -> None:
+    """Let go what was appended after a file that is damaged: without its end it would be put upon something else."""
+    tails = _tails(manifest)
+    later = set(tails[tails.index(name) + 1 :] if name in tails else [])
+    kept = [line for line in manifest.read_text().splitlines(keepends=True) if not later & set(line.split())]
+    manifest.write_text("".join(kept))
+    for other in later:
+        (manifest.parent / other).unlink()
 
 
 def _size(folder: Path) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 FILES = "appendonlydir"
 SEAL = "seal"
-BLOCK = 1 << 10  # less than one memory takes, because a salvage loses all from the first that is wrong
+BLOCK = 1 << 10  # less than one memory takes, because a salvage cuts where the first that is wrong begins
 
 
 def renew(files: Path) -> None:

@@ -132,7 +132,7 @@ async def search_vectors(
         scores = await similarities(space, vector, model, np.flatnonzero(allowed))
         return Scores(scores.numbers[:count], scores.values[:count])
     total = int(await space.read("VCARD", space.keys.vectors(generation)))
-    asked = math.ceil((count + SPREAD * math.sqrt(count)) * total / wanted)
+    asked = max(count, math.ceil((count + SPREAD * math.sqrt(count)) * total / wanted))
     exact = False
     while True:
         asked = min(asked, max(total, 1))
