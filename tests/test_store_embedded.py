@@ -632,6 +632,8 @@ async def test_a_start_that_was_given_up_is_no_reason_to_end_the_next_server(
         with captured_log("warning") as log, trio.fail_after(LONG):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(first.ready)
+                while not reaper.servers(tmp_path / "store"):  # noqa: ASYNC110  # it has no socket yet
+                    await trio.sleep(0.001)
                 nursery.start_soon(second.ready)
         assert "was deleted" not in log.text
     await wait_until_gone(tmp_path, SOON)

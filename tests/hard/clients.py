@@ -37,6 +37,8 @@ class Tally:
     acknowledged: Counter[str] = attrs.field(factory=Counter)
     errors: Counter[str] = attrs.field(factory=Counter)
     unanswered: int = 0
+    missed: list[str] = attrs.field(factory=list)
+    """What a search should have found, and did not."""
 
     @property
     def kills(self) -> int:
@@ -54,6 +56,7 @@ class Client:
         self.ledger = ledger
         self.tally = tally
         self.own: list[str] = []
+        self.acknowledged: Counter[str] = Counter()
         flags = ["--data-dir", str(data), "--log-level", "error", "--request-timeout", str(CALL_SECONDS / 2)]
         server = [sys.executable, "-m", "zapomni", "serve", *flags]
         self.command = [sys.executable, "-m", "tests.hard.worker", *server]
@@ -90,7 +93,7 @@ class Client:
         if kind < 0.6 or not known:
             await self.add(server)
         elif kind < 0.8:
-            await self.ask(server, "search_memory", query=self.random.choice(known), limit=3)
+            await self.search(server, self.random.choice(known))
         elif kind < 0.9:
             await self.delete(server, self.random.choice(known))
         elif own:
@@ -104,6 +107,12 @@ class Client:
         answer = await self.ask(server, "add_memory", text=text, metadata={"source": f"client {self.number}"})
         if answer is not None:
             entry.acknowledge(answer["memory_id"], text)
+
+    async def search(self, server: RawClient, word: str) -> None:
+        answer = await self.ask(server, "search_memory", query=word, limit=3)
+        entry = self.ledger.entries[word]
+        if answer is not None and entry.is_promised and entry.memory_id not in ids_in(answer):
+            self.tally.missed.append(word)
 
     async def update(self, server: RawClient, word: str) -> None:
         """Change a memory of one's own: nobody else does, so the order of its texts is known."""
@@ -133,5 +142,14 @@ class Client:
             self.tally.unanswered += 1
             raise EOFError("a call was not answered")
         result: dict[str, Any] = answer.get("result", {"isError": True})
-        (self.tally.errors if result.get("isError") else self.tally.acknowledged)[tool] += 1
-        return None if result.get("isError") else result["structuredContent"]
+        if result.get("isError"):
+            self.tally.errors[tool] += 1
+            return None
+        self.tally.acknowledged[tool] += 1
+        self.acknowledged[tool] += 1
+        structured: dict[str, Any] = result["structuredContent"]
+        return structured
+
+
+def ids_in(answer: dict[str, Any]) -> set[str]:
+    return {hit["memory_id"] for hit in answer["hits"]}

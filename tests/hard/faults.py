@@ -15,12 +15,14 @@ import psutil
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
     from random import Random
 
     from tests.hard.clock import Clock
+
+    type Fault = Callable[[Scene], AbstractAsyncContextManager[None]]
 
 DAY = 86_400
 BRIEFLY = 0.3
@@ -151,9 +153,7 @@ async def jumped_clock(scene: Scene) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def full_disk(scene: Scene) -> AsyncIterator[None]:
-    if scene.room is None:
-        yield
-        return
+    assert scene.room is not None
     try:
         fill(scene.room)
         await trio.sleep(scene.random.uniform(0, 2 * BRIEFLY))
@@ -184,3 +184,13 @@ FAULTS = (
     jumped_clock,
     full_disk,
 )
+
+
+def possible(scene: Scene) -> list[Fault]:
+    """Return the faults that this machine lets us make, the commonest as often as they are listed."""
+    impossible: list[Fault] = []
+    if scene.room is None:
+        impossible.append(full_disk)
+    if scene.clock.library is None:
+        impossible.append(jumped_clock)
+    return [fault for fault in FAULTS if fault not in impossible]

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from zapomni.errors import NotFoundError
 
 if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
+    from zapomni.store.workspace import Workspace
 
 
 @attrs.define
@@ -36,6 +38,11 @@ class Entry:
     @property
     def is_promised(self) -> bool:
         return self.memory_id is not None and not self.deleting
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the text that was sent last was acknowledged, so that there can be no other."""
+        return self.acknowledged == len(self.sent) - 1
 
     def broken(self, held: dict[str, str]) -> str | None:
         """Return how the promise was broken, given the texts of all copies in the store by their ids."""
@@ -75,13 +82,35 @@ class Ledger:
         return wrong
 
     async def unfindable(self, engine: MemoryEngine) -> list[str]:
-        """Return the words of promised memories that a search for the word does not find."""
+        """Return the words of promised memories that a search for the first or the last word does not find."""
         missed = []
         for word in self.promised():
-            found = await engine.search_memory(word, limit=3)
-            if self.entries[word].memory_id not in {hit.memory_id for hit in found.hits}:
-                missed.append(word)
+            entry = self.entries[word]
+            for asked in (word, *([entry.sent[-1].split()[-1]] if entry.is_settled else [])):
+                found = await engine.search_memory(asked, limit=3)
+                if entry.memory_id not in {hit.memory_id for hit in found.hits}:
+                    missed.append(f"{word} by {asked}")
         return missed
+
+
+async def halves(workspace: Workspace) -> list[str]:
+    """Return the memories that lack one of their passages, or a passage its vector."""
+    found: list[str] = []
+    model = await workspace.model()
+    assert model is not None
+    any_vector = np.full(model.dimension, model.dimension**-0.5, np.float32)
+    cursor: str | None = None
+    while True:
+        page = await workspace.list(limit=200, cursor=cursor)
+        for summary in page.memories:
+            numbers = await workspace.numbers(summary.id)
+            passages = await workspace.passages(numbers)
+            scores = await workspace.similarities(any_vector, model, list(numbers))
+            if not [passage.number for passage in passages] == sorted(scores.numbers) == list(numbers):
+                found.append(f"{summary.id} is half there: {len(passages)}, {len(scores.numbers)} of {len(numbers)}")
+        cursor = page.cursor
+        if cursor is None:
+            return found
 
 
 async def _everything(engine: MemoryEngine) -> dict[str, str]:

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests.fakes import captured_log
+from tests.hard.seeds import seed_of
 from tests.servers import server_of, wait_until_gone
 from zapomni.config import Settings
 from zapomni.engine import open_engine
@@ -107,7 +108,7 @@ async def test_no_bit_that_flips_in_a_closed_store_goes_unnoticed(
     tmp_path: Path, request: pytest.FixtureRequest, compacted: bool
 ) -> None:
     """Not even inside a text, where the structure of the file stays what it was."""
-    seed = request.config.getoption("--hard-seed") or random.randrange(1 << 32)
+    seed = seed_of(request)
     rng, files = random.Random(seed), tmp_path / "store" / "appendonlydir"
     await closed(tmp_path, compacted=compacted)
     path = max((path for path in files.iterdir()), key=lambda path: path.stat().st_size)

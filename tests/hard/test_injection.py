@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from tests.hard.served import served
@@ -37,6 +38,8 @@ HOSTILE = (
     "-1",
     "null",
 )
+FREE = {("add_memory", "text"), ("search_memory", "query")}
+"""Fields that take any text."""
 KEPT = "the one memory that must survive"
 
 
@@ -75,12 +78,41 @@ async def test_no_text_in_any_field_of_any_tool_is_more_than_text(tmp_path: Path
                     answer = await client.ask(call(f"{tool['name']} {name} {number}", tool["name"], **arguments))
                     assert "error" not in answer, (tool["name"], name, text, answer)
                     said = answer["result"]["content"][0]["text"]
+                    assert (tool["name"], name) not in FREE or answer["result"]["isError"] is False, (text, said)
                     assert "internal error" not in said, (tool["name"], name, text, said)
                     assert "Database" not in said, (tool["name"], name, text, said)
             alive = (await client.ask(call(f"alive {tool['name']}", "search_memory", query=KEPT, workspace="default")))[
                 "result"
             ]
             assert kept in {hit["memory_id"] for hit in alive["structuredContent"]["hits"]}, tool["name"]
+
+
+async def test_no_removal_that_is_confirmed_takes_more_than_what_it_names(tmp_path: Path) -> None:
+    async with served(tmp_path) as (client, _):
+        kept = (await client.ask(call("keep", "add_memory", text=KEPT)))["result"]["structuredContent"]["memory_id"]
+        tools = (await client.ask(request("list", "tools/list")))["result"]["tools"]
+        asked: list[tuple[str, Message]] = []
+        for text in HOSTILE:
+            asked.append(("delete_memory", {"memory_id": text, "confirm": True}))
+            asked.append(("delete_memory", {"memory_id": kept, "workspace": text, "confirm": True}))
+            asked.append(("delete_workspace", {"name": text, "confirm": text}))
+            asked += (("clear_all", {"workspace": text, "confirm": phrase}) for phrase in ("", text))
+        assert {name for name, _ in asked} == {tool["name"] for tool in tools if "confirm" in properties(tool)}
+        for number, (name, arguments) in enumerate(asked):
+            result = (await client.ask(call(number, name, **arguments)))["result"]
+            said = result["content"][0]["text"]
+            if phrase := re.search(r'confirm set to "(.*)"', said, re.DOTALL):
+                again = call(f"again {number}", name, **arguments | {"confirm": phrase[1]})
+                said = (await client.ask(again))["result"]["content"][0]["text"]
+            assert "internal error" not in said, (name, arguments, said)
+            assert "Database" not in said, (name, arguments, said)
+        got = await client.ask(call("kept", "get_memory", memory_id=kept))
+        assert got["result"]["structuredContent"]["text"] == KEPT
+
+
+def properties(tool: Message) -> Message:
+    found: Message = tool["inputSchema"]["properties"]
+    return found
 
 
 async def test_no_text_in_a_prompt_a_resource_or_a_completion_is_more_than_text(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import trio.testing
 
 from tests.fakes import SlowTool, server_with
 from tests.hard.served import served
+from tests.servers import server_of
 from tests.wire import call, cancel, connected, request
 
 if TYPE_CHECKING:
@@ -35,13 +36,14 @@ class Holdings:
 
 
 async def batch(client: RawClient, start: int) -> None:
-    """Send searches and additions, give every third one up at once, and wait for the rest."""
+    """Send searches and additions, give every third one up, some at once and some as it runs, and wait for the rest."""
     numbers = range(start, start + BATCH)
     for number in numbers:
-        tool = "add_memory" if number % 6 == 0 else "search_memory"
-        arguments = {"text": f"memory number {number}"} if number % 6 == 0 else {"query": f"number {number}"}
+        tool = "add_memory" if number % 4 == 0 else "search_memory"
+        arguments = {"text": f"memory number {number}"} if number % 4 == 0 else {"query": f"number {number}"}
         await client.send(call(number, tool, **arguments))
         if number % 3 == 0:
+            await trio.sleep(number % 5 / 500)
             await client.send(cancel(number))
     for number in numbers:
         if number % 3:
@@ -59,14 +61,22 @@ async def test_calls_leave_nothing_behind(tmp_path: Path, request: pytest.Fixtur
     async with served(tmp_path) as (client, process):
         for start in range(0, 600, BATCH):  # caches fill, and connections open
             await batch(client, start)
-        before = Holdings.of(process)
-        for start in range(1_000, 1_000 + calls, BATCH):
+        store = server_of(tmp_path)
+        before, store_before = Holdings.of(process), Holdings.of(store)
+        for start in range(1_020, 1_020 + calls // 2, BATCH):
+            await batch(client, start)
+        half = Holdings.of(process)
+        for start in range(20_040, 20_040 + calls // 2, BATCH):
             await batch(client, start)
         await trio.sleep(1)  # for threads that were abandoned
-        after = Holdings.of(process)
+        after, store_after = Holdings.of(process), Holdings.of(store)
         assert after.descriptors <= before.descriptors + 2
         assert after.threads <= before.threads + 2
-        assert after.resident < before.resident + 30_000_000
+        assert after.resident < half.resident + 6_000_000
+        assert store_after.descriptors <= store_before.descriptors + 2
+        assert store_after.threads <= store_before.threads + 2
+        stats = (await client.ask(call("stats", "get_stats")))["result"]["structuredContent"]
+        assert stats["total_memories"] >= (calls + 600) // 6, "those that nobody gave up"
 
 
 async def test_calls_leave_no_task_behind(request: pytest.FixtureRequest) -> None:

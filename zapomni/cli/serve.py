@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
 
 SWITCH_SECONDS = 0.001
-"""How long a thread may keep the others waiting. At Python's 5 ms a search took 110 ms while a large text was being
-added (95th percentile), since each of its questions to the store is handed over several times; now it takes 73 ms."""
+"""How long a thread may keep the others waiting. Python's 5 ms are long for a search while a large text is being added,
+since each of its questions to the store is handed over several times (``python -m bench engine`` compares the two)."""
 
 HANDSHAKE_SECONDS = 0.5
 """For so long the processor is left to the handshake."""
