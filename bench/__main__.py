@@ -1,4 +1,4 @@
-"""``python -m bench COMMAND``: each benchmark prints one table, and compares alternatives in one run.
+"""``python -m bench COMMAND``: each benchmark prints one table, with its alternatives in the same run.
 
 The same figures are left in ``bench/out`` as JSON and as a plot.
 """

@@ -61,7 +61,9 @@ def _measure(peer: peers.Peer, calls: int) -> dict[str, float]:
             peer.send("tools/call", {"name": "echo", "arguments": {"text": TEXT}}, sent)
             sent += 1
         for _ in range(calls):
-            peer.receive()
+            answer = peer.receive()
+            if answer.get("result", {"isError": True}).get("isError"):
+                raise RuntimeError(f"a call failed: {answer}")  # which is quick, and would flatter the figures
             if sent < calls:
                 peer.send("tools/call", {"name": "echo", "arguments": {"text": TEXT}}, sent)
                 sent += 1

@@ -7,17 +7,20 @@ the same two questions by itself.
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
 from bench import peers, report
 from bench.report import Rows, Times
 from bench.texts import TENTH, fill, query, text_of
+from zapomni.cli.serve import SWITCH_SECONDS
 from zapomni.config import Settings
 from zapomni.embed import open_embedder
 from zapomni.engine import MemoryEngine, open_engine
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from zapomni.store.workspace import Workspace
 
 ROUNDS = 60
+TURNS = 2  # for large texts
 
 
 async def measure_adds(rows: Rows, passages: int, engine: MemoryEngine) -> None:
@@ -73,16 +77,46 @@ async def _words(space: Workspace, terms: dict[str, float], filters: Filters) ->
     await space.search_words(terms, count=200, filters=filters, k1=K1, b=B)
 
 
+@attrs.define
+class Meanwhile:
+    """What was measured while large texts were added."""
+
+    whole: Times = attrs.field(factory=Times)
+    gaps: Times = attrs.field(factory=Times)
+    answers: dict[str, Times] = attrs.field(factory=lambda: {"search": Times(), "add 1 KB": Times(), "list": Times()})
+
+    def note(self, rows: Rows, what: str, passages: int) -> None:
+        rows.note(f"add {what}", passages=passages, **{"p50 ms": statistics.median(self.whole)})
+        rows.note(
+            "  longest time without a report of progress",
+            passages=passages,
+            **{"longest ms": max(self.gaps, default=0.0)},
+        )
+        for name, times in self.answers.items():
+            rows.note(f"  {name} meanwhile", passages=passages, **times.figures(), **{"longest ms": max(times)})
+
+
 async def measure_large(rows: Rows, engine: MemoryEngine, characters: int) -> None:
+    """Add large texts, with the server's interval for switching threads and with Python's own in turns."""
+    intervals = (SWITCH_SECONDS, sys.getswitchinterval())
+    found = {interval: Meanwhile() for interval in intervals}
+    for _ in range(TURNS):
+        for interval in intervals:
+            sys.setswitchinterval(interval)
+            await add_large(engine, characters, found[interval])
+    held = (await engine.get_stats()).total_chunks
+    for interval, meanwhile in found.items():
+        meanwhile.note(rows, f"{characters:,} characters, threads switch after {interval * 1000:g} ms", held)
+
+
+async def add_large(engine: MemoryEngine, characters: int, found: Meanwhile) -> None:
     """Add one large text, and call other operations all the time meanwhile."""
-    text = text_of(characters)
-    gaps, last = Times(), time.perf_counter()
-    answers: dict[str, Times] = {"search": Times(), "add 1 KB": Times(), "list": Times()}
+    text, last = text_of(characters), time.perf_counter()
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
         nonlocal last
         now = time.perf_counter()
-        gaps.append((now - last) * 1000)
+        found.gaps.append((now - last) * 1000)
         last = now
 
     async def call(times: Times, ask: Callable[[], Awaitable[object]]) -> None:
@@ -92,19 +126,13 @@ async def measure_large(rows: Rows, engine: MemoryEngine, characters: int) -> No
             await trio.sleep(0.1)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(call, answers["search"], lambda: engine.search_memory(query()))
-        nursery.start_soon(call, answers["add 1 KB"], lambda: engine.add_memory(text_of(1000)))
-        nursery.start_soon(call, answers["list"], lambda: engine.list_memories(limit=10))
-        begin = last = time.perf_counter()
-        receipt = await engine.add_memory(text, progress=progress)
-        whole = time.perf_counter() - begin
+        nursery.start_soon(call, found.answers["search"], lambda: engine.search_memory(query()))
+        nursery.start_soon(call, found.answers["add 1 KB"], lambda: engine.add_memory(text_of(1000)))
+        nursery.start_soon(call, found.answers["list"], lambda: engine.list_memories(limit=10))
+        last = time.perf_counter()
+        with found.whole.one():
+            await engine.add_memory(text, progress=progress)
         nursery.cancel_scope.cancel()
-    held = (await engine.get_stats()).total_chunks
-    what = f"add {characters:,} characters, {receipt.chunks_created:,} passages"
-    rows.note(what, passages=held, **{"p50 ms": whole * 1000})
-    rows.note("  longest time without a report of progress", passages=held, **{"longest ms": max(gaps)})
-    for name, times in answers.items():
-        rows.note(f"  {name} meanwhile", passages=held, **times.figures(), **{"longest ms": max(times)})
 
 
 async def measure(rows: Rows, data: Path, sizes: Sequence[int], large: int) -> None:
@@ -125,7 +153,7 @@ async def measure(rows: Rows, data: Path, sizes: Sequence[int], large: int) -> N
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench engine", description=__doc__)
     parser.add_argument("passages", type=int, nargs="*", default=[1_000, 10_000], help="sizes to measure at")
-    parser.add_argument("--large", type=int, default=10_000_000, help="characters of one large text; 0 leaves it out")
+    parser.add_argument("--large", type=int, default=5_000_000, help="characters of the large texts; 0 leaves them out")
     options = parser.parse_args(arguments)
     rows = Rows()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:

@@ -1,13 +1,15 @@
 """Remembering and finding through real server processes: sizes of texts, sizes of stores, filters, many clients.
 
 Every figure is taken at the client's end of the pipe. The two sides of a search, words and vectors, are also asked of
-the store alone, and at the end stands how each grows: the exponent of the power of the size that fits best, where 1 is
-in step with the size and 0 not at all.
+the store alone, beside what one would do without an index: compare every vector, and read every text, in one process
+that has them all in memory. At the end stands how each grows: the exponent of the power of the size that fits best,
+where 1 is in step with the size and 0 not at all.
 """
 
 from __future__ import annotations
 
 import argparse
+import heapq
 import sys
 import tempfile
 import time
@@ -16,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 import trio
 
 from bench import peers, report
 from bench.report import Rows, Times
-from bench.texts import TENTH, fill, query, text_of
+from bench.texts import PER_MEMORY, RNG, TENTH, fill, query, text_of
 from zapomni.config import Settings
 from zapomni.embed import open_embedder
 from zapomni.engine import open_engine
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from zapomni.store.workspace import Workspace
 
 TEXTS = {"short": 80, "1 KB": 1_000, "100 KB": 100_000, "10 MB": 10_000_000}
+SMALL = 1_000  # characters; larger texts would change the size that is measured
 BOOK = 1_000_000
 FILTERS: Mapping[str, Mapping[str, Any]] = {"search": {}, "search, filter that leaves 10 %": {"tags": [TENTH]}}
 SIDES = {"": Filters(), ", filter that leaves 10 %": Filters(tags=(TENTH,))}
@@ -50,9 +54,9 @@ class Plan:
     largest_text: int
 
 
-def measure_adds(rows: Rows, chunks: int, server: peers.Peer, plan: Plan) -> None:
+def measure_adds(rows: Rows, chunks: int, server: peers.Peer, plan: Plan, longest: int) -> None:
     for name, characters in TEXTS.items():
-        if characters > plan.largest_text:
+        if characters > longest:
             continue
         times = Times()
         for number in range(max(1, min(plan.rounds, 1_000_000 // characters))):
@@ -99,6 +103,22 @@ async def measure_sides(rows: Rows, chunks: int, space: Workspace, embedder: Emb
         rows.note(f"vectors alone{name}", chunks=chunks, calls=len(vectors), **vectors.figures())
 
 
+def measure_scans(rows: Rows, chunks: int, dimension: int, plan: Plan) -> None:
+    """Do without the store: compare every vector with a query's, and count its words in every text."""
+    vectors = RNG.standard_normal((chunks, dimension), np.float32)
+    texts = [text_of(PER_MEMORY // 7) for _ in range(chunks)]  # about as long as the store's passages
+    comparing, reading = Times(), Times()
+    for _ in range(min(plan.rounds, 20)):
+        vector, words = RNG.standard_normal(dimension, np.float32), query().split()
+        with comparing.one():
+            scores = vectors @ vector
+            np.argpartition(-scores, min(200, chunks - 1))
+        with reading.one():
+            heapq.nlargest(200, (sum(word in text for word in words) for text in texts))
+    rows.note("instead: every vector compared", chunks=chunks, calls=len(comparing), **comparing.figures())
+    rows.note("instead: every text read", chunks=chunks, calls=len(reading), **reading.figures())
+
+
 def start_servers(data: Path, count: int) -> list[peers.Peer]:
     """Start servers and let each search a few times, because the first searches wait for the model and its pages."""
     servers = [peers.Peer.start(peers.ours(data)) for _ in range(count)]
@@ -117,10 +137,16 @@ def measure_clients(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
             server.end()
 
 
-def measure_writers(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
-    """Measure what changes the store, or needs another filling of it."""
+def measure_writer(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
+    """Measure what changes the store; the large texts would change its size, and come at the end."""
     (server,) = start_servers(data, 1)
-    measure_adds(rows, chunks, server, plan)
+    measure_adds(rows, chunks, server, plan, min(plan.largest_text, SMALL))
+    server.end()
+
+
+def measure_large_texts(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
+    (server,) = start_servers(data, 1)
+    measure_adds(rows, chunks, server, plan, plan.largest_text)
     server.call("create_workspace", {"name": "book"}, 1)
     characters = min(BOOK, plan.largest_text)
     server.call("add_memory", {"text": text_of(characters), "workspace": "book"}, 1)
@@ -143,8 +169,11 @@ async def measure(rows: Rows, data: Path, plan: Plan) -> None:
             chunks = (await engine.get_stats()).total_chunks  # whole memories are added, so a few more than asked for
             await trio.to_thread.run_sync(measure_clients, rows, chunks, data, plan)
             await measure_sides(rows, chunks, store.workspace("default"), embedder, plan)
+            await trio.to_thread.run_sync(measure_scans, rows, chunks, embedder.dimension, plan)
             measure_costs(rows, empty, await engine.get_stats())
-        await trio.to_thread.run_sync(measure_writers, rows, chunks, data, plan)
+            if size != plan.sizes[-1]:
+                await trio.to_thread.run_sync(measure_writer, rows, chunks, data, plan)
+        await trio.to_thread.run_sync(measure_large_texts, rows, chunks, data, plan)
 
 
 def measure_costs(rows: Rows, empty: Statistics, held: Statistics) -> None:

@@ -218,6 +218,18 @@ async def measure_all(rows: Rows, options: argparse.Namespace) -> None:
         await trio.to_thread.run_sync(peers.wait_for_the_store_to_end, Path(directory))
 
 
+def name_of(options: argparse.Namespace) -> str:
+    """Return what to call the output, so that a run with other options does not overwrite it."""
+    marks = [
+        *(["engine"] if options.engine else []),
+        *([options.embedder] if options.embedder != "bundled" else []),
+        *([Path(options.embedding_model).name] if options.embedding_model else []),
+        *([f"{options.chunk_tokens}-tokens"] if options.chunk_tokens else []),
+        *(options.sets or []),
+    ]
+    return "-".join(["steps" if options.steps else "quality", *marks])
+
+
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench quality", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder of question sets")
@@ -232,9 +244,10 @@ def main(arguments: Sequence[str]) -> None:
     trio.run(measure_all, rows, options)
     if not rows:
         parser.error(f"no question sets in {options.data}")
-    name, title = ("steps", "What each step is worth") if options.steps else ("quality", "The quality of answers")
+    title = "What each step is worth" if options.steps else "The quality of answers"
+    name = name_of(options)
     report.show(title, rows)
-    report.save(name, rows, embedder=options.embedder, model=options.embedding_model)
+    report.save(name, rows, **{key: str(value) for key, value in vars(options).items() if value not in (None, False)})
     bars = {f"{row['set']}: {row['way']}": row["nDCG@10"] for row in rows if row.get("category", "all") == "all"}
     report.plot_bars(name, title, bars, "nDCG@10")
 

@@ -1,7 +1,7 @@
 """Tables, JSON and plots: what every benchmark prints and leaves behind.
 
-Absolute times on a shared machine mean little, so each benchmark measures its alternatives in turns in one run, and a
-table shows ratios beside figures.
+Absolute times on a shared machine mean little, so alternatives are measured in one run, in turns where one of them is
+over in a moment.
 """
 
 from __future__ import annotations
