@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from tests.servers import wait_until_gone
+from tests.servers import server_of, wait_until_gone
 from zapomni.config import Settings
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.store import reaper, salvage, seal
@@ -145,4 +145,17 @@ async def test_a_store_whose_lock_was_deleted_is_not_salvaged_while_it_runs(tmp_
         (tmp_path / "store" / reaper.SERVER).unlink()
         with pytest.raises(ConfigError, match="the store is running"):
             await salvage.salvage(settings)
+    await wait_until_gone(tmp_path, 30)
+
+
+async def test_a_store_whose_last_client_has_just_gone_is_waited_for(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, store_linger=1)
+    async with open_connection(settings) as connection:
+        with trio.fail_after(60):
+            await connection.write("SET", "n", 1)
+    assert server_of(tmp_path).is_running()
+    with trio.fail_after(30):
+        outcome = await salvage.salvage(settings)
+    assert outcome.lost_bytes == 0
+    assert await keys_in(settings) == ["n"]
     await wait_until_gone(tmp_path, 30)

@@ -19,7 +19,7 @@ import trio
 
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.store import reaper, seal
-from zapomni.store.embedded import find_binaries
+from zapomni.store.embedded import POLL_INTERVAL, find_binaries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FILES = seal.FILES
 WORK = "salvage"
+PATIENCE = 10.0  # seconds beyond the linger in which a store is compacted, ended and sealed
 
 
 @attrs.frozen
@@ -51,9 +52,28 @@ async def salvage(settings: Settings) -> Salvage:
         raise ConfigError(f"there is no store in {settings.data_dir}")
     lock = reaper.open_lock(directory, reaper.SERVER)
     try:
-        if not reaper.try_lock(lock, fcntl.LOCK_EX) or reaper.servers(directory):
+        if not await _is_idle(directory, lock, settings.store_linger + PATIENCE):
             raise ConfigError("the store is running, so its files can be read; stop all clients first")
         return await trio.to_thread.run_sync(_cut, directory)
+    finally:
+        os.close(lock)
+
+
+async def _is_idle(directory: Path, lock: int, patience: float) -> bool:
+    """Take the lock of a server that is not there; one whose last client has gone is given the time to end."""
+    until = trio.current_time() + patience
+    while not reaper.try_lock(lock, fcntl.LOCK_EX) or reaper.servers(directory):
+        if _has_clients(directory) or trio.current_time() > until:
+            return False
+        await trio.sleep(POLL_INTERVAL)
+    return True
+
+
+def _has_clients(directory: Path) -> bool:
+    """Tell whether clients hold their lock together; a reaper at its last work holds it alone."""
+    lock = reaper.open_lock(directory, reaper.CLIENTS)
+    try:
+        return reaper.try_lock(lock, fcntl.LOCK_SH) and not reaper.try_lock(lock, fcntl.LOCK_EX)
     finally:
         os.close(lock)
 
