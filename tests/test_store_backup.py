@@ -83,7 +83,7 @@ async def picture(workspace: Workspace) -> dict[str, Any]:
         "tagged": (tagged.numbers.tolist(), tagged.values.tolist()),
         "vectors": sorted(vectors.numbers.tolist()),
         "cosines": vectors.values.tolist(),
-        "neighbours": await workspace.neighbours(ids),
+        "row": [await workspace.preceding("talk", memory_id=memory_id) for memory_id in ids],
         "contexts": await workspace._space.ask("MATCH (m)-[:AFTER]->(a) RETURN m.first, a.first ORDER BY m.first"),
         "latest": await latest_of(workspace, "talk"),
         "tags": await workspace.tags(),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 import pytest
 import trio
@@ -14,10 +17,17 @@ from hypothesis import strategies as st
 from tests.stores import MODEL, NOW, chunks_of, latest_of, memory_of, own_workspace, terms_of, vector_of
 from zapomni.errors import NotFoundError, ValidationError
 from zapomni.models import Filters, NewMemory
-from zapomni.store import searching
+from zapomni.store import arrays, facets, searching
+from zapomni.store.reading import SUMMARIES
+from zapomni.store.space import Space
+from zapomni.store.store import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from zapomni.config import Settings
+    from zapomni.models import MemorySummary
+    from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
 
 VALUES = st.sampled_from(["a", "b", 'c"\\', "' or true or '", "*", "д"])
@@ -181,3 +191,85 @@ async def test_pages_of_a_list_stay_where_they_are(workspace: Workspace) -> None
 async def test_what_is_no_cursor_is_refused(workspace: Workspace, cursor: str) -> None:
     with pytest.raises(ValidationError):
         await workspace.list(cursor=cursor)
+
+
+async def test_what_is_changed_while_it_is_listed_is_not_missing(
+    workspace: Workspace, store_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the reading of which memories are on a page and the reading of those, another process updates some."""
+    memories = [memory_of(f"text {number}", created_at=NOW + timedelta(number)) for number in range(12)]
+    for memory in memories:
+        await workspace.add(memory, chunks_of(memory.text))
+    ask, asked = Space.ask, 0
+
+    async with open_store(store_settings) as other:
+        elsewhere = other.workspace(workspace.name)
+
+        async def ask_late(space: Space, query: str, /, **parameters: Any) -> list[list[Any]]:
+            nonlocal asked
+            if query == SUMMARIES:
+                asked += 1
+                if asked < 3:
+                    for memory in memories[::3]:
+                        text = f"{memory.text}, changed {asked}"
+                        await elsewhere.update(attrs.evolve(memory, text=text), chunks_of(text))
+                    await elsewhere.delete(memories[asked].id, now=NOW)
+            return await ask(space, query, **parameters)
+
+        monkeypatch.setattr(Space, "ask", ask_late)
+        with trio.fail_after(20):
+            seen: list[MemorySummary] = []
+            cursor: str | None = None
+            while True:
+                page = await workspace.list(limit=5, cursor=cursor)
+                seen += page.memories
+                cursor = page.cursor
+                if cursor is None:
+                    break
+    assert [memory.id for memory in seen] == [memory.id for memory in reversed(memories[3:])] + [memories[0].id]
+    changed = [memory.preview for memory in seen if "changed" in memory.preview]
+    assert changed == [f"text {number}, changed 2" for number in (9, 6, 3, 0)]
+
+
+async def test_a_workspace_that_was_removed_elsewhere_is_said_to_be_gone(
+    store: Store, store_settings: Settings
+) -> None:
+    name = f"test-{uuid.uuid4().hex}"
+    await store.create_workspace(name)
+    workspace = store.workspace(name)
+    memory = memory_of("text", tags=("t",))
+    await workspace.add(memory, chunks_of("text"))
+    async with open_store(store_settings) as other:
+        await other.delete_workspace(name)
+    for call in (workspace.list, workspace.tags, workspace.trashed, workspace.info):
+        with pytest.raises(NotFoundError, match=name):
+            await call()
+
+
+async def test_what_is_long_is_worked_through_off_the_loop(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        await workspace.add(memory_of(f"text {number}", tags=("t",)), chunks_of(f"text {number}"))
+    filters = Filters(tags=("t",))
+    read: list[Callable[[], Awaitable[object]]] = [
+        lambda: workspace.list(filters=filters, limit=3),
+        lambda: workspace.count(filters),
+        workspace.statistics,
+        lambda: workspace.search_words({"text": 1.0}, count=3, filters=filters),
+        lambda: workspace.search_vectors(vector_of("x"), MODEL, count=3, filters=filters),
+    ]
+    worked: list[bool] = []
+    select = facets.select
+
+    def note_thread(*arguments: Any) -> Any:
+        worked.append(threading.current_thread() is threading.main_thread())
+        return select(*arguments)
+
+    monkeypatch.setattr(facets, "select", note_thread)
+    for long, expected in ((arrays.LONG, True), (0, False)):
+        monkeypatch.setattr(arrays, "LONG", long)
+        for call in read:
+            await call()
+        assert worked == [expected] * len(read)
+        worked.clear()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.stores import LATER, MODEL, NOW, chunks_of, latest_of, memory_of, own_workspace, vector_of
 from zapomni.errors import ConfigError, DatabaseError, NotFoundError, ValidationError
 from zapomni.models import EmbeddingModel, Filters, NewChunk
+from zapomni.store.reindexing import BEFORE, NEXT
 from zapomni.store.store import open_store
 from zapomni.store.upkeep import drop_draft, sweep
 from zapomni.store.writing import BATCH, LEASE_SECONDS
@@ -291,11 +292,10 @@ async def test_memories_of_one_source_stand_in_a_row(workspace: Workspace) -> No
         assert await latest_of(workspace, "talk") == text
 
     async def around(memory_id: str) -> list[str | None]:
-        texts = []
-        for number in (await workspace.neighbours([memory_id]))[memory_id]:
-            passages = await workspace.passages([] if number is None else [number])
-            texts.append(passages[0].memory_id if passages else None)
-        return texts
+        first = (await workspace.numbers(memory_id)).start
+        sides = [await workspace._space.ask(query, first=first) for query in (BEFORE, NEXT)]
+        passages = [await workspace.passages([row[0] for row in rows]) for rows in sides]
+        return [found[0].memory_id if found else None for found in passages]
 
     assert await around(ids[0]) == [None, ids[1]]
     assert await around(ids[2]) == [ids[1], ids[3]]

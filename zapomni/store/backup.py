@@ -18,7 +18,6 @@ from zapomni.errors import DatabaseError
 from zapomni.models import Filters
 from zapomni.store import archive, facets, postings
 from zapomni.store.cypher import decode, decode_text
-from zapomni.store.postings import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +74,7 @@ async def _workspace(space: Space, token: str, file: Archive) -> None:
     header = {"name": space.name, "schema": about.schema, "model": model, "next": last}
     await file.write_json(b"W", header)
     records = facets.select([[data]], Filters())
-    seen = set(facets.visible(records, unpack(hidden, int(records["first"].max(initial=0)) + 1))["first"].tolist())
+    seen = set(facets.visible(records, hidden)["first"].tolist())
     indexed = np.zeros(last + 1, np.bool_)
     firsts = records["first"].tolist()
     for begin in range(0, len(firsts), PAGE):

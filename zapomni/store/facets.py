@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zapomni.store.names import digest
-from zapomni.store.postings import entries
+from zapomni.store.postings import entries, unpack
 from zapomni.store.values import check_json, micros
 
 if TYPE_CHECKING:
@@ -73,9 +73,10 @@ def select(lists: Sequence[Sequence[bytes | None]], filters: Filters) -> Records
     return passing
 
 
-def visible(records: Records, hidden: NDArray[np.bool_]) -> Records:
-    """Return the records whose memory may be seen; `hidden` covers their numbers."""
-    seen: Records = records[~hidden[records["first"]]]
+def visible(records: Records, hidden: bytes | None) -> Records:
+    """Return the records whose memory may be seen, given the bitmap of the chunks that may not."""
+    flags = unpack(hidden, int(records["first"].max(initial=0)) + 1)
+    seen: Records = records[~flags[records["first"]]]
     return seen
 
 

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import struct
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,20 +15,22 @@ import numpy as np
 from zapomni.errors import DatabaseError, NotFoundError, ValidationError
 from zapomni.models import Filters, Memory, MemoryPage, MemorySummary, Passage, preview_of
 from zapomni.store import facets
+from zapomni.store.arrays import compute
 from zapomni.store.cards import Card, content_hash
 from zapomni.store.cypher import decode, decode_text
-from zapomni.store.postings import unpack
+from zapomni.store.space import About
 from zapomni.store.values import moment, storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+    from zapomni.store.facets import Records
     from zapomni.store.space import Space
 
 PAGE = 500  # chunks of one reply
 FEW = 10
-HOPS = 8  # deleted memories that are passed over on the way to a neighbour
+ATTEMPTS = 5  # at a page while others change the very memories that are on it
 _CURSOR = struct.Struct(">qI")
 
 FIELDS = """
@@ -49,16 +52,8 @@ RETURN c.text, {FIELDS}
 """
 TRASHED = f"""
 MATCH (m:Trash)-[:HAS_CHUNK]->(c:Chunk {{index: 0}})
-WITH m, c ORDER BY m.deleted_at DESC, m.first DESC SKIP $skip LIMIT $limit
+WITH m, c ORDER BY m.deleted_at DESC, m.first DESC LIMIT $limit
 RETURN c.text, {FIELDS}
-"""
-BEFORE = f"""
-UNWIND $ids AS id MATCH (m:Memory {{id: id}}), path = (n:Memory)-[:NEXT*1..{HOPS}]->(m)
-RETURN id, length(path), n.first + n.count - 1
-"""
-AFTER = f"""
-UNWIND $ids AS id MATCH (m:Memory {{id: id}}), path = (m)-[:NEXT*1..{HOPS}]->(n:Memory)
-RETURN id, length(path), n.first
 """
 
 
@@ -200,48 +195,55 @@ async def passages(space: Space, numbers: Iterable[int]) -> list[Passage]:
     return [found[number] for number in wanted if number in found]
 
 
-async def neighbours(space: Space, ids: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
-    """Return, for memories with a source, the last chunk of the one before and the first of the one after."""
-    nearest: list[dict[str, tuple[int, int]]] = [{}, {}]
-    for side, query in zip(nearest, (BEFORE, AFTER), strict=True):
-        for raw, distance, number in await space.ask(query, ids=list(ids)) if ids else []:
-            side[raw.decode()] = min(side.get(raw.decode(), (distance, number)), (distance, number))
-    before, after = ({memory_id: number for memory_id, (_, number) in side.items()} for side in nearest)
-    return {memory_id: (before.get(memory_id), after.get(memory_id)) for memory_id in ids}
-
-
 async def listing(space: Space, filters: Filters, limit: int, cursor: str | None) -> MemoryPage:
     """Return memories, newest first; what is added meanwhile does not move the pages behind a cursor."""
-    groups = facets.groups(filters)
-    hidden, *lists = await space.read_all(
-        [("GET", space.keys.hidden), *(("MGET", *map(space.keys.entry, group)) for group in groups)]
-    )
-    records = facets.select(lists, filters)
-    records = facets.visible(records, unpack(hidden, int(records["first"].max(initial=0)) + 1))
-    records = records[np.lexsort((records["first"], records["created"]))[::-1]]
-    if cursor is not None:
-        created, first = _read_cursor(cursor)
-        records = records[
-            (records["created"] < created) | ((records["created"] == created) & (records["first"] < first))
-        ]
-    page = records[:limit]
-    if not len(page):
-        return MemoryPage()
-    firsts = page["first"].tolist()
+    after = None if cursor is None else _read_cursor(cursor)
     found: dict[int, MemorySummary] = {}
-    for text, *row in await space.ask(SUMMARIES, firsts=firsts):
-        node = Node.read(row)
-        found[node.first] = node.summary(decode_text(text))
-    last = page[-1]
+    for _ in range(ATTEMPTS):
+        page, more = await _page(space, filters, limit, after)
+        firsts = page["first"].tolist()
+        # What was updated since the page was read is not under this number any more, but under a later one.
+        missing = [first for first in firsts if first not in found]
+        for text, *row in await space.ask(SUMMARIES, firsts=missing) if missing else []:
+            node = Node.read(row)
+            found[node.first] = node.summary(decode_text(text))
+        if all(first in found for first in firsts):
+            break
     return MemoryPage(
         tuple(found[first] for first in firsts if first in found),
-        _write_cursor(int(last["created"]), int(last["first"])) if len(records) > limit else None,
+        _write_cursor(int(page[-1]["created"]), int(page[-1]["first"])) if more else None,
     )
 
 
-async def trashed(space: Space, limit: int, skip: int = 0) -> tuple[MemorySummary, ...]:
+async def _page(space: Space, filters: Filters, limit: int, after: tuple[int, int] | None) -> tuple[Records, bool]:
+    """Return the records of some memories, newest first, and whether there are more."""
+    groups = facets.groups(filters)
+    about, hidden, *lists = await space.read_all(
+        [
+            ("HGETALL", space.keys.about),
+            ("GET", space.keys.hidden),
+            *(("MGET", *map(space.keys.entry, group)) for group in groups),
+        ]
+    )
+    About.parse(about, space.name)
+
+    def select() -> tuple[Records, bool]:
+        records = facets.visible(facets.select(lists, filters), hidden)
+        records = records[np.lexsort((records["first"], records["created"]))[::-1]]
+        if after is not None:
+            created, first = after
+            records = records[
+                (records["created"] < created) | ((records["created"] == created) & (records["first"] < first))
+            ]
+        return records[:limit].copy(), len(records) > limit
+
+    return await compute(select, [hidden, *chain.from_iterable(lists)])
+
+
+async def trashed(space: Space, limit: int) -> tuple[MemorySummary, ...]:
     """Return what can be restored, last deleted first."""
-    rows = await space.ask(TRASHED, limit=limit, skip=skip)
+    await space.about()  # of a workspace that was removed elsewhere there is no graph to ask
+    rows = await space.ask(TRASHED, limit=limit)
     return tuple(Node.read(row).summary(decode_text(text)) for text, *row in rows)
 
 

@@ -19,7 +19,7 @@ from zapomni.store import postings
 from zapomni.store.cards import Card, put_card, read_card
 from zapomni.store.cypher import decode_text
 from zapomni.store.names import term_name
-from zapomni.store.reading import HOPS, text_of
+from zapomni.store.reading import text_of
 from zapomni.store.values import moment, storable
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 CONTEXT = 1000  # characters of a memory that are the context of the next
 PAGE = 100
+HOPS = 8  # deleted memories that are passed over on the way to what stands before or after them
 
 LAST = f"""
 MATCH (:Source {{name: $source}})-[:LATEST]->(l), path = (n:Memory)-[:NEXT*0..{HOPS}]->(l)

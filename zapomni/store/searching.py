@@ -8,13 +8,14 @@ for more than is wanted, and for more again, until enough are left. So no filter
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import trio
 
 from zapomni.models import Scores, Vocabulary
 from zapomni.store import facets
+from zapomni.store.arrays import compute
 from zapomni.store.names import term_name
 from zapomni.store.postings import RECORD, best, rank, unpack
 from zapomni.store.space import About
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 FEW = 2000  # chunks that are compared one by one rather than through the vector set's graph
 SPREAD = 3.0  # deviations by which more is asked for than a filter should leave, if it has nothing to do with the query
 LEAST_EFFORT = 200
-LONG = 1 << 18  # bytes of posting lists that are not scored on the event loop's own thread
 NOTHING = Scores(np.empty(0, np.uint32), np.empty(0, np.float32))
 
 
@@ -67,9 +67,7 @@ async def search_words(
             b=b,
         )
 
-    if sum(len(data) for data in lists if data) < LONG:
-        return score()
-    return await trio.to_thread.run_sync(score)
+    return await compute(score, [hidden, *lists, *chain.from_iterable(groups)])
 
 
 async def vocabulary(space: Space, terms: Iterable[str]) -> Vocabulary:
@@ -94,9 +92,9 @@ async def count(space: Space, filters: Filters) -> int:
     """Return how many memories pass a filter."""
     groups = _facet_commands(space, filters) or [("MGET", space.keys.entry(facets.EVERY))]
     hidden, *lists = await space.read_all([("GET", space.keys.hidden), *groups])
-    records = facets.select(lists, filters)
-    size = int(records["first"].max(initial=0)) + 1
-    return len(facets.visible(records, unpack(hidden, size)))
+    return await compute(
+        lambda: len(facets.visible(facets.select(lists, filters), hidden)), [hidden, *chain.from_iterable(lists)]
+    )
 
 
 async def search_vectors(
@@ -125,9 +123,13 @@ async def search_vectors(
             return scores
     if not filters:  # some of the nearest are not to be seen; a large memory that is being written may be most of all
         groups = [[await space.read("GET", space.keys.entry(facets.EVERY))]]
-    allowed = facets.chunks(facets.select(groups, filters))
-    allowed &= ~unpack(hidden, len(allowed))[: len(allowed)]
-    wanted = int(np.count_nonzero(allowed))
+
+    def select() -> tuple[NDArray[np.bool_], int]:
+        allowed = facets.chunks(facets.select(groups, filters))
+        allowed &= ~unpack(hidden, len(allowed))[: len(allowed)]
+        return allowed, int(np.count_nonzero(allowed))
+
+    allowed, wanted = await compute(select, [hidden, *chain.from_iterable(groups)])
     if wanted <= FEW:
         scores = await similarities(space, vector, model, np.flatnonzero(allowed))
         return Scores(scores.numbers[:count], scores.values[:count])

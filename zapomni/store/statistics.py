@@ -8,10 +8,12 @@ import trio
 
 from zapomni.models import Filters, Statistics, WorkspaceInfo
 from zapomni.store import facets
-from zapomni.store.postings import unpack
+from zapomni.store.arrays import compute
+from zapomni.store.space import About
 from zapomni.store.values import moment
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from zapomni.store.space import Space
@@ -32,7 +34,8 @@ async def info(space: Space) -> WorkspaceInfo:
 
 async def tags(space: Space) -> dict[str, int]:
     """Return every tag in use, most used first."""
-    reply = await space.read("HGETALL", space.keys.tags)
+    about, reply = await space.read_all([("HGETALL", space.keys.about), ("HGETALL", space.keys.tags)])
+    About.parse(about, space.name)
     found = {tag.decode(): int(count) for tag, count in zip(reply[::2], reply[1::2], strict=True)}
     return {tag: count for tag, count in sorted(found.items(), key=lambda item: (-item[1], item[0])) if count > 0}
 
@@ -47,8 +50,12 @@ async def statistics(space: Space) -> Statistics:
             ("INFO", "persistence"),
         ]
     )
-    records = facets.select([[data]], Filters())
-    created = facets.visible(records, unpack(hidden, int(records["first"].max(initial=0)) + 1))["created"]
+
+    def ends() -> tuple[datetime, datetime] | tuple[None, None]:
+        created = facets.visible(facets.select([[data]], Filters()), hidden)["created"]
+        return (moment(int(created.min())), moment(int(created.max()))) if len(created) else (None, None)
+
+    oldest, newest = await compute(ends, [hidden, data])
     directory = space.connection.directory
     return Statistics(
         workspace=space.name,
@@ -60,8 +67,8 @@ async def statistics(space: Space) -> Statistics:
             if directory is None
             else await trio.to_thread.run_sync(_size, directory)
         ),
-        oldest=moment(int(created.min())) if len(created) else None,
-        newest=moment(int(created.max())) if len(created) else None,
+        oldest=oldest,
+        newest=newest,
         embedding_model="" if about.model is None else about.model.name,
         embedding_dimension=0 if about.model is None else about.model.dimension,
     )

@@ -143,10 +143,10 @@ class Workspace:
         space = await self._write()
         await trash.restore(space, memory_id)
 
-    async def trashed(self, *, limit: int = 50, skip: int = 0) -> tuple[MemorySummary, ...]:
+    async def trashed(self, *, limit: int = 50) -> tuple[MemorySummary, ...]:
         """Return the deleted memories, last deleted first."""
         await prepare(self._space)
-        return await reading.trashed(self._space, limit, skip)
+        return await reading.trashed(self._space, limit)
 
     async def purge(self, *, before: datetime) -> int:
         """Remove for good what was deleted before a moment, and whatever else is to be cleared away.
@@ -200,14 +200,6 @@ class Workspace:
         """Return chunks by number with their memories' data, in the order given; what is gone is left out."""
         await prepare(self._space)
         return tuple(await reading.passages(self._space, numbers))
-
-    async def neighbours(self, memory_ids: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
-        """Return for each memory the last chunk of the memory before it, and the first of the one after it.
-
-        Before and after are by arrival, within the same source.
-        """
-        await prepare(self._space)
-        return await reading.neighbours(self._space, memory_ids)
 
     async def preceding(self, source: str, *, memory_id: str | None = None) -> Preceding | None:
         """Return what the next memory of a source will stand after, or the next version of a given one."""
