@@ -15,6 +15,7 @@ import attrs
 import pytest
 import structlog
 
+from tests.zones import machine_in
 from zapomni.cli import main
 from zapomni.cli.given import add_filter_flags, filters_from
 from zapomni.cli.workspaces import choice
@@ -158,7 +159,7 @@ def test_the_name_of_a_file_is_not_taken_for_a_text(zapomni: CommandLine, tmp_pa
         (("add", "x", "--metadata", "[1]"), '--metadata must be a JSON object, such as \'{"project": "garden"}\''),
         (("add", "x", "--meta", f"deep={'[' * 500}{']' * 500}"), "metadata is nested more than 100 levels deep"),
         (("add", "x", "--meta", "nothing"), "--meta takes NAME=VALUE, not 'nothing'"),
-        (("add", "x", "--timestamp", "soon"), "metadata.timestamp must be an ISO 8601 date or time, such as"),
+        (("add", "x", "--timestamp", "soon"), "--timestamp must be a date or time such as 2026-05-01"),
         (("search", " "), "nothing to look for: the query is empty"),
         (("search", "x", "--since", "soon"), "--since must be a date or time such as 2026-05-01"),
         (("search", "x", "--since", "today", "--until", "2000-01-01"), "--since must be before --until"),
@@ -278,8 +279,26 @@ def test_a_date_means_the_same_to_a_flag_and_to_a_tool(text: str) -> None:
     parser = argparse.ArgumentParser()
     add_filter_flags(parser)
     for flag, name in (("--since", "date_from"), ("--until", "date_to")):
-        given = filters_from(parser.parse_args([flag, text]), datetime(2026, 5, 2, tzinfo=UTC))
+        given = filters_from(parser.parse_args([flag, text]), datetime(2026, 5, 2, tzinfo=UTC), UTC)
         assert given == filters.filters_from(filters.FilterArguments(**{name: text}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", "UTC"])
+def test_a_day_is_the_same_one_to_whoever_adds_and_whoever_asks(zapomni: CommandLine, zone: str) -> None:
+    def ids(*arguments: str) -> set[str]:
+        return {line.split("\t")[0] for line in zapomni("list", *arguments).out.splitlines()}
+
+    with machine_in(zone):
+        added = zapomni.add("dentist appointment", "--timestamp", "2026-05-01")
+        late = zapomni.add("supper", "--timestamp", "2026-05-01T23:59")
+        assert ids("--since", "2026-05-01", "--until", "2026-05-01") == {added, late}
+        assert ids("--until", "2026-04-30") == ids("--since", "2026-05-02", "--until", "2026-05-02") == set()
+        assert zapomni("update", added, "--timestamp", "2026-05-03").code == 0
+        assert ids("--since", "2026-05-03", "--until", "2026-05-03") == {added}
+        written = zapomni("get", added, "--json").data["metadata"]["timestamp"]
+        assert written.startswith("2026-05-03T00:00:00"), "the day can be read as it was written"
+        recent = zapomni.add("a walk", "--timestamp", "yesterday")
+        assert ids("--since", "yesterday", "--until", "yesterday") == {recent}
 
 
 def test_no_end_is_no_mistake(zapomni: CommandLine) -> None:

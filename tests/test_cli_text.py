@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.zones import machine_in
 from zapomni.cli.output import as_json
 from zapomni.cli.text import ago, clip, columns, counted, on_one_line, printable, size, width_of, wrap
 
@@ -96,7 +97,13 @@ def test_columns_line_up_and_numbers_stand_at_the_right() -> None:
     ],
 )
 def test_dates_are_as_people_say_them(moment: datetime, said: str) -> None:
-    assert ago(moment, NOW) == said
+    assert ago(moment, NOW, NOW.tzinfo) == said
+
+
+def test_a_date_is_told_in_the_time_of_its_own_season() -> None:
+    january = datetime(2026, 1, 15, 12, tzinfo=UTC)
+    with machine_in("America/New_York"):
+        assert ago(datetime(2025, 7, 15, 4, tzinfo=UTC), january.astimezone()) == "15 Jul 2025"
 
 
 def test_sizes_and_counts_are_as_people_say_them() -> None:

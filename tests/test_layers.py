@@ -8,7 +8,7 @@ from pathlib import Path
 import zapomni
 
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "models"}),
+    frozenset({"errors", "models", "moments"}),
     frozenset({"config", "log"}),
     frozenset({"chunking", "terms", "fusion", "transfer", "clients"}),
     frozenset({"embed", "store"}),

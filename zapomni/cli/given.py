@@ -6,20 +6,22 @@ Whatever cannot be meant is a `ValidationError` in words, which ends the command
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from zapomni.errors import ValidationError
 from zapomni.models import MAX_TEXT_LENGTH, Filters
+from zapomni.moments import read_moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import tzinfo
     from pathlib import Path
 
 MOST_BYTES = 4 * MAX_TEXT_LENGTH  # what is longer holds too many characters in any case
-LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 def positive(text: str) -> int:
@@ -79,7 +81,7 @@ def metadata_from(options: argparse.Namespace, given: Mapping[str, Any]) -> dict
     if options.source is not None:
         changed["source"] = options.source
     if options.timestamp is not None:
-        changed["timestamp"] = options.timestamp
+        changed["timestamp"] = _with_zone("--timestamp", options.timestamp)
     asked = (options.metadata, options.meta, options.tag, options.source, options.timestamp)
     return None if all(flag is None for flag in asked) else changed
 
@@ -119,11 +121,11 @@ def add_filter_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--meta", action="append", metavar="NAME=VALUE", help="with this value in the metadata")
 
 
-def filters_from(options: argparse.Namespace, now: datetime) -> Filters:
-    """Read the filters; a date or time without a zone is in the one of `now`."""
+def filters_from(options: argparse.Namespace, now: datetime, zone: tzinfo | None = None) -> Filters:
+    """Read the filters; what is written without a zone is in this machine's, unless another one is given."""
     tags = tuple(options.tag or ())
-    start = None if options.since is None else _moment("--since", options.since, now, whole_day=False)
-    end = None if options.until is None else _moment("--until", options.until, now, whole_day=True)
+    start = None if options.since is None else _moment("--since", options.since, now, zone)
+    end = None if options.until is None else _moment("--until", options.until, now, zone, end=True)
     if start is not None and end is not None and start >= end:
         raise ValidationError("--since must be before --until")
     return Filters(
@@ -136,36 +138,29 @@ def filters_from(options: argparse.Namespace, now: datetime) -> Filters:
     )
 
 
-def _moment(flag: str, text: str, now: datetime, *, whole_day: bool) -> datetime:
-    """Return a moment; for `whole_day` the end of what was named."""
-    step = timedelta(microseconds=1)
+def _with_zone(flag: str, text: str) -> str:
+    """Write a moment out with its offset: without one the engine takes it for UTC, and --since for another day."""
+    moment = _moment(flag, text, datetime.now(), None)
+    with contextlib.suppress(ValueError, OverflowError):  # the first and the last hours of the calendar
+        moment = moment.astimezone()
+    return moment.isoformat()
+
+
+def _moment(flag: str, text: str, now: datetime, zone: tzinfo | None, *, end: bool = False) -> datetime:
     try:
-        if (day := _day(text, now)) is not None:
-            moment, step = datetime.combine(day, datetime.min.time()), timedelta(days=1)
-        else:
-            moment = datetime.fromisoformat(text)
+        return read_moment(_written_out(text, now), zone, end=end)
     except (ValueError, OverflowError):
         raise ValidationError(
             f"{flag} must be a date or time such as 2026-05-01 or 2026-05-01T09:30, today, yesterday, or days such "
             f"as 7d; it is {text!r}"
         ) from None
-    moment = moment.replace(tzinfo=now.tzinfo) if moment.tzinfo is None else moment
-    if not whole_day:
-        return moment
-    try:
-        return moment + step
-    except OverflowError:  # 9999-12-31 is how many say "no end", and there is no day after it
-        return LAST_MOMENT
 
 
-def _day(text: str, now: datetime) -> date | None:
-    """Read a day, or return None for what may be a time."""
+def _written_out(text: str, now: datetime) -> str:
+    """Return the date of a day that is counted from now, and anything else as it is."""
     named = {"today": 0, "yesterday": 1}
     if text.lower() in named:
-        return now.date() - timedelta(days=named[text.lower()])
+        return str(now.date() - timedelta(days=named[text.lower()]))
     if text.endswith("d") and text[:-1].isdigit():
-        return now.date() - timedelta(days=int(text[:-1]))
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
+        return str(now.date() - timedelta(days=int(text[:-1])))
+    return text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
 # Whoever wrote a memory must not move the cursor, set the title or turn the text round of whoever reads it: controls,
 # the overrides of the writing direction, the separators of lines that are no newline, and what no encoding has.
@@ -107,9 +107,9 @@ def _pad(cell: str, width: int, right: bool) -> str:
     return blanks + cell if right else cell + blanks
 
 
-def ago(moment: datetime, now: datetime) -> str:
-    """Return a moment as people say it, in the time zone of `now`."""
-    moment = moment.astimezone(now.tzinfo)
+def ago(moment: datetime, now: datetime, zone: tzinfo | None = None) -> str:
+    """Return a moment as people say it, in this machine's zone unless another one is given."""
+    moment, now = moment.astimezone(zone), now.astimezone(zone)
     seconds = (now - moment).total_seconds()
     days = (now.date() - moment.date()).days
     if 0 <= seconds < 60:

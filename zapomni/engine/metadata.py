@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from zapomni.errors import ValidationError
+from zapomni.moments import read_moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
 
 @attrs.frozen
@@ -49,7 +51,6 @@ def _timestamp(value: object) -> datetime | None:
     if value is None:
         return None
     try:
-        moment = datetime.fromisoformat(value)  # type: ignore[arg-type]  # what is no text is a TypeError
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return read_moment(value, UTC)  # type: ignore[arg-type]  # what is no text is a TypeError
     except (TypeError, ValueError, OverflowError):
         raise ValidationError("metadata.timestamp must be an ISO 8601 date or time, such as 2026-05-01T09:30") from None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import attrs
 
 from zapomni.errors import ValidationError
 from zapomni.models import Filters
+from zapomni.moments import read_moment
 from zapomni.tools.schema import argument
-
-_LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 @attrs.frozen(kw_only=True)
@@ -29,8 +28,8 @@ class FilterArguments:
 
 def filters_from(request: FilterArguments) -> Filters:
     """Read a request's filters. Raises `ValidationError` for a date that is none."""
-    start = None if request.date_from is None else _moment("date_from", request.date_from, end_of_day=False)
-    end = None if request.date_to is None else _moment("date_to", request.date_to, end_of_day=True)
+    start = None if request.date_from is None else _moment("date_from", request.date_from)
+    end = None if request.date_to is None else _moment("date_to", request.date_to, end=True)
     if start and end and start >= end:
         raise ValidationError("date_from must be before date_to")
     return Filters(
@@ -43,23 +42,9 @@ def filters_from(request: FilterArguments) -> Filters:
     )
 
 
-def _moment(name: str, text: str, *, end_of_day: bool) -> datetime:
+def _moment(name: str, text: str, *, end: bool = False) -> datetime:
     """Read a date or a time, in UTC unless it says otherwise; a bare date stands for that whole day."""
     try:
-        moment = datetime.fromisoformat(text)
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return read_moment(text, UTC, end=end)
     except (ValueError, OverflowError):
         raise ValidationError(f"{name} must be an ISO 8601 date or time, such as 2026-05-01") from None
-    if not end_of_day:
-        return moment
-    step = timedelta(days=1) if _is_bare_date(text) else timedelta(microseconds=1)
-    # 9999-12-31 is how many say "no end", and there is no day after it.
-    return moment + step if moment <= _LAST_MOMENT - step else _LAST_MOMENT
-
-
-def _is_bare_date(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
