@@ -23,6 +23,12 @@ def preview_of(text: str) -> str:
     return text if len(text) <= PREVIEW_LENGTH else text[:PREVIEW_LENGTH] + "..."
 
 
+def tags_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the tags in a memory's metadata; one alone may be given as a text."""
+    tags = metadata.get("tags") or ()
+    return tuple(map(str, tags)) if isinstance(tags, list | tuple) else (str(tags),)
+
+
 @attrs.frozen
 class Chunk:
     """A passage of a memory: ``text == memory.text[start:end]``, offsets in code points."""

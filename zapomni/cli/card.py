@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zapomni.cli.output import as_json
 from zapomni.cli.text import on_one_line
+from zapomni.models import tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,12 +31,6 @@ def caption(memory_id: str, moment: datetime, metadata: Mapping[str, Any], conso
         *notes,
     ]
     return [console.paint(f"  {' · '.join(filter(None, facts))}", "cyan"), console.paint(f"  {memory_id}", "dim")]
-
-
-def tags_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a memory's tags; one alone may be given as a text."""
-    tags = metadata.get("tags") or ()
-    return tuple(map(str, tags)) if isinstance(tags, list | tuple) else (str(tags),)
 
 
 def heading(memory: Memory, console: Console) -> list[str]:

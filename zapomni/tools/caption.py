@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from zapomni.models import tags_of
+
 
 def caption(moment: datetime, metadata: Mapping[str, Any], *notes: str) -> str:
     """Return what a reader weighs a memory by: when it was, where it came from, how it is tagged."""
@@ -15,12 +17,6 @@ def caption(moment: datetime, metadata: Mapping[str, Any], *notes: str) -> str:
     if tags := tags_of(metadata):
         about.append("tags: " + ", ".join(tags))
     return f"[{'; '.join([*about, *notes])}]"
-
-
-def tags_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a memory's tags; one alone may be given as a text."""
-    tags = metadata.get("tags") or ()
-    return tuple(map(str, tags)) if isinstance(tags, list | tuple) else (str(tags),)
 
 
 def on_one_line(text: str) -> str:

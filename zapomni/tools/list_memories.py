@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from zapomni.models import tags_of
 from zapomni.tools.base import Annotations, Answer, Tool
-from zapomni.tools.caption import caption, iso, on_one_line, tags_of
+from zapomni.tools.caption import caption, iso, on_one_line
 from zapomni.tools.filters import FilterArguments, filters_from
 from zapomni.tools.schema import argument, given, result
 
