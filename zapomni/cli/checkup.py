@@ -83,7 +83,7 @@ async def _python(settings: Settings) -> Findings:
 async def _binaries(settings: Settings) -> Findings:
     if settings.falkordb_url is not None:
         return [Finding("binaries", "ok", "not needed: falkordb_url names a server")]
-    from zapomni.store.embedded import find_binaries
+    from zapomni.store.binaries import find_binaries
 
     found = find_binaries()
     done = await trio.run_process([found.server, "--version"], capture_stdout=True, capture_stderr=True, check=False)

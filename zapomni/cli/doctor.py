@@ -9,14 +9,17 @@ from zapomni.cli.options import add_command
 from zapomni.cli.session import add_data_flags
 from zapomni.cli.session import run as run_session
 from zapomni.cli.text import printable, size
+from zapomni.errors import DatabaseError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import AsyncIterator
 
     from zapomni.cli.checkup import Finding
     from zapomni.cli.output import Console, Paint
     from zapomni.config import Settings
 
+PAGE = 200  # memories that are listed at once
 SIGNS: dict[str, tuple[str, Paint]] = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL", "red")}
 
 
@@ -41,7 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--salvage",
         action="store_true",
-        help="first cut a damaged data file off at the damage, after copying it",
+        help="first keep of a damaged data file what can be read, after copying it, and check every text",
     )
     add_data_flags(parser, workspace=False, more=("falkordb_url", "embedder"))
     parser.set_defaults(run=run)
@@ -51,11 +54,11 @@ def run(options: argparse.Namespace) -> int:
     """Mend what is asked for, then check."""
 
     async def work(settings: Settings, console: Console) -> int:
-        if options.salvage:
-            await _salvage(settings, console)
+        whole = await _salvage(settings, console) if options.salvage else True
         if options.repair:
             await _repair(settings, console)
-        return await _examine(settings, console)
+        code = await _examine(settings, console)
+        return code if whole else EXIT_FAILED
 
     return run_session(options, work)
 
@@ -76,11 +79,39 @@ async def _examine(settings: Settings, console: Console) -> int:
     return EXIT_OK if healthy else EXIT_FAILED
 
 
-async def _salvage(settings: Settings, console: Console) -> None:
+async def _salvage(settings: Settings, console: Console) -> bool:
+    """Keep what can be kept; return whether every text of it is what was stored."""
     from zapomni.store.salvage import salvage
 
     saved = await salvage(settings)
-    console.note(f"{size(saved.lost_bytes)} behind the damage were cut off; the files as they were are in {saved.copy}")
+    told = [f"{size(saved.lost_bytes)} behind the damage were cut off"] if saved.lost_bytes else []
+    if saved.doubtful_bytes:
+        told.append(f"{size(saved.doubtful_bytes)} are not what they were, and were kept")
+    console.note("; ".join([*(told or ["nothing was cut off"]), f"the files as they were are in {saved.copy}"]))
+    whole = True
+    async for workspace, memory_id in _damaged_memories(settings):
+        console.note(f"memory {memory_id} of {workspace} is not what was stored; it is in your backups, or in the copy")
+        whole = False
+    return whole
+
+
+async def _damaged_memories(settings: Settings) -> AsyncIterator[tuple[str, str]]:
+    """Read every memory, and return those that cannot be read or do not fit their checksums."""
+    from zapomni.engine import open_engine
+
+    async with open_engine(settings) as engine:
+        for info in await engine.list_workspaces():
+            cursor: str | None = None
+            while True:
+                page = await engine.list_memories(workspace=info.name, limit=PAGE, cursor=cursor)
+                for summary in page.memories:
+                    try:
+                        await engine.get_memory(summary.id, workspace=info.name)
+                    except (DatabaseError, ValueError):
+                        yield info.name, summary.id
+                cursor = page.cursor
+                if cursor is None:
+                    break
 
 
 async def _repair(settings: Settings, console: Console) -> None:

