@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
+import sys
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pytest
@@ -14,7 +16,7 @@ import trio
 from tests.stores import LATER, MODEL, NOW, chunks_of, latest_of, memory_of, vector_of
 from zapomni.config import Settings
 from zapomni.errors import ConfigError, NotFoundError
-from zapomni.store import reaper
+from zapomni.store import reaper, schema
 from zapomni.store.names import REGISTRY
 from zapomni.store.store import open_store
 
@@ -93,6 +95,100 @@ async def test_a_removal_that_broke_off_is_finished_by_the_next_creation(store: 
     assert await store.create_workspace(workspace.name)
     assert (await workspace.list()).memories == ()
     assert len((await workspace.search_words({"text": 1.0}, count=5)).numbers) == 0
+
+
+DIE_REMOVING = """
+import os, signal, sys
+from pathlib import Path
+import trio
+from zapomni.config import Settings
+from zapomni.store import schema
+from zapomni.store.store import open_store
+
+async def die(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    async with open_store(Settings(data_dir=Path(sys.argv[1]))) as store:
+        schema._unlink = die
+        await store.delete_workspace(sys.argv[2])
+
+trio.run(main)
+"""
+
+
+@pytest.mark.parametrize("finish", ["delete_workspace", "empty_workspace", "finish_removals"])
+async def test_a_removal_whose_process_was_killed_comes_to_its_end(tmp_path: Path, finish: str) -> None:
+    settings = Settings(data_dir=tmp_path, store_linger=0)
+    with trio.fail_after(60):
+        async with open_store(settings) as store:
+            for name in ("kept", "removed"):
+                await store.create_workspace(name)
+                await store.workspace(name).add(memory_of(f"text of {name}"), chunks_of(f"text of {name}"))
+            words = [sys.executable, "-c", DIE_REMOVING, str(tmp_path), "removed"]
+            assert (await trio.run_process(words, check=False)).returncode == -signal.SIGKILL
+            keys = store.workspace("removed")._space.keys
+            await store.connection.write("DEL", keys.upkeep)  # which the dead process would hold for a minute
+            with pytest.raises(NotFoundError):
+                await store.workspace("removed").list()
+            assert await store.connection.read("EXISTS", keys.graph)
+            if finish == "finish_removals":
+                await store.finish_removals()
+            else:
+                assert (await getattr(store, finish)("removed")).memories == 1
+            assert not await store.connection.read("EXISTS", keys.graph) or finish == "empty_workspace"
+            left = {info.name: info.memories for info in await store.list_workspaces()}
+            assert left == {"default": 0, "kept": 1} | ({"removed": 0} if finish == "empty_workspace" else {})
+            if finish == "delete_workspace":
+                with pytest.raises(NotFoundError):
+                    await store.delete_workspace("removed")
+
+
+async def test_a_restore_that_is_going_on_is_no_removal_that_broke_off(store: Store, workspace: Workspace) -> None:
+    space = store._space(workspace.name, fresh=True)
+    memory = memory_of("text")
+    await workspace.add(memory, chunks_of("text"))
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery, space.upkeep() as token:
+            await store.connection.write("HSET", space.keys.about, "deleting", token)
+            nursery.start_soon(store.finish_removals)
+            await trio.sleep(0.1)
+            await store.connection.write("HDEL", space.keys.about, "deleting")
+    assert (await workspace.get(memory.id)).text == "text"
+
+
+@pytest.mark.parametrize("step", ["_unlink", "found"])
+async def test_a_workspace_that_is_emptied_stays_though_the_call_is_cancelled(
+    store: Store, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Cancelled while its contents are removed, or after that: what nobody asked for is to lose the workspace."""
+    await workspace.add(memory_of("text"), chunks_of("text"))
+    original = getattr(schema, step)
+
+    async def cancel_first(*arguments: Any) -> None:
+        scope.cancel()
+        await original(*arguments)
+
+    monkeypatch.setitem(schema.MIGRATIONS, 1, cancel_first) if step == "found" else monkeypatch.setattr(
+        schema, step, cancel_first
+    )
+    with trio.fail_after(20), trio.CancelScope() as scope:
+        await store.empty_workspace(workspace.name)
+    assert (await workspace.info()).memories == 0
+    assert workspace.name in {info.name for info in await store.list_workspaces()}
+
+
+async def test_the_default_workspace_is_there_again_though_its_deleter_died(
+    store_settings: Settings, tmp_path: Path
+) -> None:
+    settings = attrs.evolve(store_settings, data_dir=tmp_path, falkordb_url=None)
+    async with open_store(settings) as store, open_store(settings) as other:
+        await other.workspace("default").add(memory_of("text"), chunks_of("text"))
+        assert (await other.workspace("default").info()).memories == 1
+        await schema.clear(store._space("default", fresh=True))
+        with pytest.raises(NotFoundError):
+            await other.workspace("default").info()
+        assert (await other.workspace("default").info()).memories == 0
 
 
 async def test_a_workspace_that_was_removed_elsewhere_takes_no_more_writes(

@@ -256,9 +256,7 @@ class MemoryEngine:
 
     async def clear_workspace(self, name: str) -> WorkspaceInfo:
         """Remove every memory of a workspace for good and keep the workspace; return what was in it."""
-        held = await self._store.delete_workspace(name)
-        await self._store.create_workspace(held.name)
-        return held
+        return await self._store.empty_workspace(name)
 
     async def reembed(self, *, workspace: str | None = None, progress: Progress | None = None) -> int:
         """Make all vectors of a workspace anew with the model of the settings; return how many were made.

@@ -127,6 +127,10 @@ class Upkeep:
     async def purge_for_ever(self) -> None:
         """Remove for good what was deleted before the retention began, now and every hour."""
         while True:
+            try:
+                await self.store.finish_removals()
+            except DatabaseError as error:
+                log.warning("upkeep_failed", error=str(error))
             await self._for_each(lambda info: True, self._purge)  # what was never published is cleared away, too
             await trio.sleep(PURGE_SECONDS)
 

@@ -18,7 +18,6 @@ from zapomni.store import facets
 from zapomni.store.arrays import compute
 from zapomni.store.cards import Card, content_hash
 from zapomni.store.cypher import decode, decode_text
-from zapomni.store.space import About
 from zapomni.store.values import moment, storable
 
 if TYPE_CHECKING:
@@ -225,7 +224,7 @@ async def _page(space: Space, filters: Filters, limit: int, after: tuple[int, in
             *(("MGET", *map(space.keys.entry, group)) for group in groups),
         ]
     )
-    About.parse(about, space.name)
+    space.parse_about(about)
 
     def select() -> tuple[Records, bool]:
         records = facets.visible(facets.select(lists, filters), hidden)

@@ -83,10 +83,17 @@ async def clear(space: Space) -> None:
     """Remove a workspace: nobody can use it from the first step on, whenever the last one comes."""
     space.opened.discard(space.name)
     await space.connection.write("HSET", space.keys.about, "deleting", 1)
+    await finish(space)
+
+
+async def finish(space: Space) -> bool:
+    """Come to the end of a removal, or of a restore, that broke off; return whether there was one."""
     async with space.upkeep() as token:
         # Others may have come first with removing it, and made it anew: what is in it now is not ours to remove.
-        if await space.connection.write("HEXISTS", space.keys.about, "deleting"):
+        broken = bool(await space.connection.write("HEXISTS", space.keys.about, "deleting"))
+        if broken:
             await remove(space, token)
+        return broken
 
 
 async def remove(space: Space, token: str) -> None:

@@ -18,7 +18,6 @@ from zapomni.store import facets
 from zapomni.store.arrays import compute
 from zapomni.store.names import term_name
 from zapomni.store.postings import RECORD, best, rank, unpack
-from zapomni.store.space import About
 from zapomni.store.values import check_vectors
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ async def vocabulary(space: Space, terms: Iterable[str]) -> Vocabulary:
             *(("STRLEN", key) for key in keys),
         ]
     )
-    about = About.parse(about_reply, space.name)
+    about = space.parse_about(about_reply)
     if about.model is not None:
         space.generations[about.model] = about.generation
     frequencies = {term: size // RECORD.itemsize for term, size in zip(names, sizes, strict=True)}
@@ -113,7 +112,7 @@ async def search_vectors(
             *([] if guess is None else [_nearest(space.keys.vectors(guess), vector, count, exact=False)]),
         ]
     )
-    about = About.parse(about_reply, space.name)
+    about = space.parse_about(about_reply)
     if about.model is None:
         return NOTHING
     generation = space.generations[model] = about.set_for(model)
@@ -140,7 +139,7 @@ async def search_vectors(
         asked = min(asked, max(total, 1))
         command = _nearest(space.keys.vectors(generation), vector, asked, exact=exact)
         reply, about_reply = await space.read_all([command, ("HGETALL", space.keys.about)])
-        if generation not in About.parse(about_reply, space.name).sets:  # the sets were swapped meanwhile
+        if generation not in space.parse_about(about_reply).sets:  # the sets were swapped meanwhile
             return await search_vectors(space, vector, model, count=count, filters=filters)
         scores, found = _scores(reply, allowed, others=False), len(reply) // 2
         if len(scores.numbers) >= count or found >= total or exact:
@@ -162,7 +161,7 @@ async def similarities(
     about_reply, *replies = await space.read_all(
         [("HGETALL", space.keys.about), *(("VEMB", key, number, "RAW") for number in wanted)]
     )
-    generation = space.generations[model] = About.parse(about_reply, space.name).set_for(model)
+    generation = space.generations[model] = space.parse_about(about_reply).set_for(model)
     if generation != guess:  # the sets were swapped meanwhile
         return await similarities(space, vector, model, wanted)
     found = [(number, reply) for number, reply in zip(wanted, replies, strict=True) if reply is not None]

@@ -103,10 +103,18 @@ class Space:
         return self.keys.workspace
 
     async def about(self) -> About:
-        return About.parse(await self.read("HGETALL", self.keys.about), self.name)
+        return self.parse_about(await self.read("HGETALL", self.keys.about))
 
     def watched_about(self, reader: Reader) -> About:
-        return About.parse(reader("HGETALL", self.keys.about), self.name)
+        return self.parse_about(reader("HGETALL", self.keys.about))
+
+    def parse_about(self, reply: list[bytes]) -> About:
+        """Read the record; raises `NotFoundError`, and then the next call prepares the workspace again."""
+        try:
+            return About.parse(reply, self.name)
+        except NotFoundError:
+            self.opened.discard(self.name)
+            raise
 
     def statement(self, query: str, /, **parameters: Value) -> Command:
         """Return a graph query that writes, as a command."""

@@ -9,7 +9,6 @@ import trio
 from zapomni.models import Filters, Statistics, WorkspaceInfo
 from zapomni.store import facets
 from zapomni.store.arrays import compute
-from zapomni.store.space import About
 from zapomni.store.values import moment
 
 if TYPE_CHECKING:
@@ -21,11 +20,15 @@ if TYPE_CHECKING:
 
 async def info(space: Space) -> WorkspaceInfo:
     """Return how much is in a workspace."""
-    about = await space.about()
+    return await counted(space, (await space.about()).generation)
+
+
+async def counted(space: Space, generation: int = 1) -> WorkspaceInfo:
+    """Return how much is in a workspace, though it may be half removed."""
     counts, pending = await space.read_all(
         [
             ("HMGET", space.keys.counts, "memories", "chunks", "trashed"),
-            ("ZCARD", space.keys.pending(about.generation)),
+            ("ZCARD", space.keys.pending(generation)),
         ]
     )
     memories, chunks, trashed = (int(count or 0) for count in counts)
@@ -35,7 +38,7 @@ async def info(space: Space) -> WorkspaceInfo:
 async def tags(space: Space) -> dict[str, int]:
     """Return every tag in use, most used first."""
     about, reply = await space.read_all([("HGETALL", space.keys.about), ("HGETALL", space.keys.tags)])
-    About.parse(about, space.name)
+    space.parse_about(about)
     found = {tag.decode(): int(count) for tag, count in zip(reply[::2], reply[1::2], strict=True)}
     return {tag: count for tag, count in sorted(found.items(), key=lambda item: (-item[1], item[0])) if count > 0}
 

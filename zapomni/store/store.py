@@ -68,6 +68,21 @@ class Store:
 
         return await workspaces.delete(self._space(name, fresh=True))
 
+    async def empty_workspace(self, name: str) -> WorkspaceInfo:
+        """Remove everything in a workspace for good and keep the workspace; return what was in it.
+
+        Raises `NotFoundError`.
+        """
+        from zapomni.store import workspaces
+
+        return await workspaces.empty(self._space(name, fresh=True))
+
+    async def finish_removals(self) -> None:
+        """Remove what is left of workspaces whose removal broke off."""
+        from zapomni.store import workspaces
+
+        await workspaces.finish_removals(self.connection, lambda name: self._space(name, fresh=True))
+
     async def back_up(self, path: Path) -> None:
         """Write all workspaces into one file, as they are at one moment each, while everybody goes on writing.
 

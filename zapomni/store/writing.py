@@ -21,7 +21,7 @@ from zapomni.store.failures import Lost
 from zapomni.store.names import digest, term_name
 from zapomni.store.publication import GO_LAST, TAKE_PLACE, publish
 from zapomni.store.reindexing import FOLLOW
-from zapomni.store.space import CLEANUP_SECONDS, About
+from zapomni.store.space import CLEANUP_SECONDS
 from zapomni.store.upkeep import discard_range, drop_draft
 from zapomni.store.values import MOST_CHUNKS, check_chunks, check_memory, micros, to_json
 from zapomni.store.vectors import STEP, lack, put_vectors, remove_vectors, steps
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from zapomni.models import NewChunk, NewMemory
     from zapomni.store.connection import Reader
-    from zapomni.store.space import Space
+    from zapomni.store.space import About, Space
     from zapomni.store.wire import Command
 
 BATCH = 50  # chunks; other clients wait while the server takes so many vectors in
@@ -209,7 +209,7 @@ class Draft:
             about, last = await self._space.connection.transaction(
                 [("HGETALL", keys.about), ("HINCRBY", keys.counts, "next", self._total)]
             )
-            self._incarnation = About.parse(about, self._space.name).incarnation
+            self._incarnation = self._space.parse_about(about).incarnation
             self._first = last - self._total + 1
 
     def _check_incarnation(self, about: About) -> None:
@@ -274,7 +274,7 @@ class Draft:
         record, own, twin = reader.all(
             [("HGETALL", keys.about), ("HGET", keys.cards(memory.id), memory.id), ("HGET", *self._twin)]
         )
-        about = About.parse(record, self._space.name)
+        about = self._space.parse_about(record)
         self._check_incarnation(about)
         return about, self._decide(reader, Card.load(own), twin)
 
