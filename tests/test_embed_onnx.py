@@ -44,11 +44,11 @@ def tensor_info(name: str, element: int, *shape: str | int) -> bytes:
     return field(1, name) + field(2, field(1, field(1, element) + field(2, dims)))
 
 
-def model_bytes() -> bytes:
+def model_bytes(rows_of: np.ndarray[Any, np.dtype[np.float32]] = TABLE) -> bytes:
     """A model that looks every token up in a table: ``last_hidden_state = Gather(table, input_ids)``."""
     node = field(1, "table") + field(1, "input_ids") + field(2, "last_hidden_state") + field(4, "Gather")
-    rows, columns = TABLE.shape
-    table = field(1, rows) + field(1, columns) + field(2, 1) + field(8, "table") + field(9, TABLE.tobytes())
+    rows, columns = rows_of.shape
+    table = field(1, rows) + field(1, columns) + field(2, 1) + field(8, "table") + field(9, rows_of.tobytes())
     graph = field(1, node) + field(2, "tiny") + field(5, table)
     for name in ("input_ids", "attention_mask"):
         graph += field(11, tensor_info(name, 7, "batch", "length"))
@@ -162,6 +162,43 @@ async def test_cancelling_stops_between_batches(tmp_path: Path) -> None:
             await embedder.embed_documents(["red"] * 1000)
         assert scope.cancelled_caught
         assert share(await embedder.embed_query("red"), "red") > 0
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+async def test_what_is_no_vector_is_an_error_and_spoils_no_other_text(
+    tmp_path: Path, pooling: str, number: float
+) -> None:
+    table = TABLE.copy()
+    table[WORDS.index("red") if pooling == "mean" else CLS, 1] = number
+    folder = write_model(tmp_path)
+    (folder / "model.onnx").write_bytes(model_bytes(table))
+    async with opened(folder, embedding_pooling=pooling) as embedder:
+        for texts in (["red"], ["blue", "red red"], ["blue " * 1000 + "red"]):
+            with pytest.raises(EmbeddingError, match="no usable vectors"):
+                await embedder.embed_documents(texts)
+        with pytest.raises(EmbeddingError, match="no usable vectors"):
+            await embedder.embed_query("red")
+        if pooling == "mean":
+            assert np.isfinite(await embedder.embed_documents(["blue", "green " * 30])).all()
+
+
+async def test_padding_is_not_read(tmp_path: Path) -> None:
+    table = TABLE.copy()
+    table[WORDS.index("[PAD]")] = np.nan
+    folder = write_model(tmp_path)
+    (folder / "model.onnx").write_bytes(model_bytes(table))
+    async with opened(folder) as embedder:
+        assert np.isfinite(await embedder.embed_documents(["blue", "green " * 30])).all()
+
+
+async def test_large_numbers_keep_their_direction(tmp_path: Path) -> None:
+    folder = write_model(tmp_path)
+    (folder / "model.onnx").write_bytes(model_bytes(TABLE * np.float32(3e38)))
+    async with opened(folder) as embedder:
+        (row,) = await embedder.embed_documents(["red red green"])
+    assert np.linalg.norm(row) == pytest.approx(1.0)
+    assert share(row, "red") == pytest.approx(2 * share(row, "green"))
 
 
 async def test_what_changes_the_vectors_changes_the_name(tmp_path: Path) -> None:

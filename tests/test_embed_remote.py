@@ -213,7 +213,15 @@ async def test_an_answer_that_breaks_off_is_an_error(kind: Kind) -> None:
             b'{"embeddings": [[1], [2]], "data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [2]}]}',
             "1 were",
         ),
-        (b'{"embeddings": [[NaN]], "data": [{"index": 0, "embedding": [NaN]}]}', "no usable vectors"),
+        *(
+            (b'{"embeddings": [[%s]], "data": [{"index": 0, "embedding": [%s]}]}' % (number, number), message)
+            for number, message in (
+                (b"NaN", "no usable vectors"),
+                (b"-Infinity", "no usable vectors"),
+                (b"1e300", "no usable vectors"),
+                (b"9" * 400, "does not send embeddings"),
+            )
+        ),
     ],
 )
 async def test_a_wrong_answer_is_an_error(kind: Kind, answer: bytes, message: str) -> None:
@@ -222,6 +230,18 @@ async def test_a_wrong_answer_is_an_error(kind: Kind, answer: bytes, message: st
         with pytest.raises(EmbeddingError, match=message):
             await embedder.ready()
         assert embedder.dimension == 0
+
+
+@both
+async def test_large_numbers_keep_their_direction(kind: Kind) -> None:
+    async with opened(kind) as (server, embedder):
+        large = b"[3e38, 3e38]"
+        server.answer = lambda path, body: (
+            200,
+            b'{"embeddings": [%s], "data": [{"index": 0, "embedding": %s}]}' % (large, large),
+        )
+        row = await embedder.embed_query("text")
+    assert np.allclose(row, np.sqrt(0.5))
 
 
 @both

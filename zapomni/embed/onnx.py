@@ -85,8 +85,10 @@ class OnnxModel:
             return vectors
         if self._pooling == "cls":
             return vectors[:, 0]
-        weights = mask[:, :, np.newaxis].astype(np.float32)
-        return unit((vectors * weights).sum(axis=1))
+        # Multiplying by the mask instead would spread whatever stands beside a text: 0 times infinity is no number.
+        read = np.where(mask[:, :, np.newaxis] == 1, vectors, np.float32(0.0))
+        with np.errstate(invalid="ignore"):
+            return unit(read.sum(axis=1, dtype=np.float64))
 
 
 class OnnxEmbedder:

@@ -242,10 +242,10 @@ class RemoteEmbedder:
                 raise TooLong(f"the embedding server at {self._server.place} refuses a text as too long")
             raise EmbeddingError(f"the embedding server at {self._server.place} refused with status {status}")
         try:
-            rows = np.asarray(self._read(answer), dtype=np.float32)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            rows = np.asarray(self._read(answer), dtype=np.float64)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
             raise EmbeddingError(f"what answers at {self._server.place} does not send embeddings") from error
-        if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1] or not np.isfinite(rows).all():
+        if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
             raise EmbeddingError(
                 f"the embedding server at {self._server.place} sent no usable vectors: {len(texts)} were asked for"
             )
@@ -254,5 +254,6 @@ class RemoteEmbedder:
                 f"the embedding server at {self._server.place} sent vectors of {rows.shape[1]} dimensions after"
                 f" {self.dimension}; is another model behind it now?"
             )
+        vectors = unit(rows, f"the embedding server at {self._server.place}")
         self.dimension = rows.shape[1]
-        return unit(rows)
+        return vectors
