@@ -67,6 +67,28 @@ def test_what_is_no_json_is_a_parse_error(line: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        (rb'{"text":"half \ud83d"}', "half of a surrogate pair"),
+        (rb'{"text":"half \ud83d and more"}', "half of a surrogate pair"),
+        (rb'{"text":"\ude00 the other half"}', "half of a surrogate pair"),
+        (b'{"text":"\xed\xa0\xbd"}', "half of a surrogate pair"),
+        (b'{"deep":' + b"[" * 300 + b"]" * 300 + b"}", "nested too deep"),
+    ],
+)
+@pytest.mark.parametrize("request_id", [5, "five"])
+def test_json_that_only_the_sdk_cannot_read_is_refused_under_its_id(
+    params: bytes, words: str, request_id: int | str
+) -> None:
+    name = json.dumps(request_id).encode()
+    answer = decode(b'{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":%s}' % (name, params))
+    assert isinstance(answer, bytes)
+    message = json.loads(answer)
+    assert (message["id"], message["error"]["code"]) == (request_id, types.INVALID_REQUEST)
+    assert words in message["error"]["message"]
+
+
+@pytest.mark.parametrize(
     ("line", "request_id"),
     [
         (b"{}", None),

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 TOO_LONG = None
 """Stands for a line over the limit, which is not kept."""
 
+_HALF_A_PAIR = "a text holds half of a surrogate pair, as one that was cut inside an emoji does"
+_HINTS = {"hex escape": _HALF_A_PAIR, "code point": _HALF_A_PAIR, "recursion": "it is nested too deep"}
+"""What to mend in JSON that Python reads and the SDK does not, by words of the SDK's parser."""
+
 
 class LineSplitter:
     """Cuts a stream of bytes into lines and never holds more than the longest line allowed."""
@@ -77,10 +81,16 @@ def decode(line: bytes) -> SessionMessage | bytes:
 
 
 def _refusal(line: bytes, error: ValidationError) -> bytes:
-    details = error.errors(include_url=False, include_input=False, include_context=False)
-    if details[0]["type"] == "json_invalid":
+    details = error.errors(include_url=False, include_input=False)[0]
+    request_id = _id_in(line)
+    if details["type"] != "json_invalid":
+        return error_line(types.INVALID_REQUEST, "Invalid Request", request_id)
+    if request_id is None:
         return error_line(types.PARSE_ERROR, "Parse error")
-    return error_line(types.INVALID_REQUEST, "Invalid Request", _id_in(line))
+    # Whoever waits for this id would wait for ever. JavaScript, for one, writes half a surrogate pair as an escape.
+    reason = details["ctx"]["error"]
+    hint = next((hint for words, hint in _HINTS.items() if words in reason), "it is no JSON that can be read")
+    return error_line(types.INVALID_REQUEST, f"Invalid Request: {hint} ({reason})", request_id)
 
 
 def _id_in(line: bytes) -> str | int | None:
