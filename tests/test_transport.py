@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import mcp_types as types
 import pytest
 import trio
 import trio.testing
+from mcp.shared.message import SessionMessage
 
 from tests.fakes import FakeEngine, SlowTool, SomeTool
 from tests.wire import RawClient, call, cancel, connected, request
 from zapomni.config import Settings
 from zapomni.server import MCPServer
-from zapomni.server.transport import MAX_IN_FLIGHT
+from zapomni.server.transport import MAX_IN_FLIGHT, InFlight, Outgoing
 
 if TYPE_CHECKING:
     from zapomni.tools import MCPTool
@@ -149,6 +151,14 @@ async def test_a_result_that_cannot_be_written_costs_one_answer() -> None:
         assert (await client.ask(request(2, "ping")))["result"] == {}
 
 
+@pytest.mark.parametrize("baggage", [5, [True], "a=1"])
+async def test_what_a_client_sends_for_tracing_harms_no_call(baggage: object) -> None:
+    message = call(1, "some_tool")
+    message["params"]["_meta"] = {"baggage": baggage}
+    async with connected(server_with()) as client:
+        assert (await client.ask(message))["result"]["isError"] is False
+
+
 async def test_a_tool_that_returns_nonsense_costs_one_answer() -> None:
     class Nonsense(SomeTool):
         async def execute(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -206,10 +216,62 @@ async def test_cancelling_run_itself_unwinds_at_once() -> None:
     assert (tool.started, tool.running, server.running) == (1, 0, False)
 
 
-async def test_ids_that_are_in_use_twice_are_answered_twice() -> None:
+@pytest.mark.parametrize("again", [7, "7"])
+async def test_an_id_that_is_in_use_is_refused_and_the_first_call_stays(again: int | str) -> None:
+    tool = SlowTool()
+    async with connected(server_with(tool)) as client:
+        await client.send(call(7, "slow_tool", seconds=0.05), call(again, "slow_tool"))
+        refusal, answer = [await client.receive() or {} for _ in range(2)]
+    assert (refusal["id"], refusal["error"]["code"]) == (again, -32600)
+    assert "still running" in refusal["error"]["message"]
+    assert (answer["id"], answer["result"]["isError"]) == (7, False)
+    assert tool.started == 1
+
+
+async def test_nothing_that_shares_an_id_outlives_its_cancel() -> None:
+    tool = SlowTool()
+    async with connected(server_with(tool)) as client:
+        await client.send(*(call(7, "slow_tool") for _ in range(20)))
+        await client.send(*(cancel(7) for _ in range(20)), call(8, "slow_tool", seconds=0))
+        assert (await client.answer_to(8))["result"]["isError"] is False
+        await trio.testing.wait_all_tasks_blocked()
+        assert tool.running == 0
+
+
+async def test_an_id_is_free_again_after_its_answer_or_its_cancel() -> None:
     async with connected(server_with(SlowTool())) as client:
-        await client.send(call(7, "slow_tool", seconds=0.05), call(7, "slow_tool", seconds=0.05))
-        assert [(await client.receive() or {})["id"] for _ in range(2)] == [7, 7]
+        for _ in range(3):
+            assert "result" in await client.ask(call(7, "slow_tool", seconds=0))
+            await client.send(call(7, "slow_tool"), cancel(7))
+
+
+async def test_ids_are_free_while_their_answers_are_being_written_and_settled_afterwards() -> None:
+    room = trio.Event()
+
+    class FullPipe(trio.abc.SendStream):
+        async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+            await room.wait()
+
+        async def wait_send_all_might_not_block(self) -> None: ...
+
+        async def aclose(self) -> None: ...
+
+    in_flight, outgoing = InFlight(), Outgoing()
+    for number in (1, 2):
+        in_flight.note_incoming(types.JSONRPCRequest(jsonrpc="2.0", id=number, method="ping"))
+        await outgoing.send(SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=number, result={})))
+        assert number in in_flight
+    outgoing.close()
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(outgoing.write_to, FullPipe(), in_flight)
+            await trio.testing.wait_all_tasks_blocked()
+            assert 1 not in in_flight, "its line may have been read, while the next finds no room"
+            with trio.move_on_after(0.01) as waiting:
+                await in_flight.wait_settled()
+            assert waiting.cancelled_caught
+            room.set()
+        await in_flight.wait_settled()
 
 
 async def test_a_ping_is_answered_however_much_is_in_flight() -> None:

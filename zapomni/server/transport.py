@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from typing import TYPE_CHECKING, Self, TypeGuard
+from typing import TYPE_CHECKING, Self
 
 import anyio
 import attrs
 import mcp_types as types
 import trio
+from mcp.shared.dispatcher import as_request_id, coerce_request_id
 
 from zapomni.server.framing import TOO_LONG, LineSplitter, decode, encode, error_line, too_long_line
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
     from mcp.shared.message import SessionMessage
 
@@ -37,36 +38,51 @@ _CLOSED = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class InFlight:
-    """The requests that have been read and not yet answered."""
+    """The requests that have been read and not yet answered.
+
+    Ids that the SDK takes for one and the same, such as 1 and "1", are one here, too.
+    """
 
     def __init__(self) -> None:
-        self._requests: collections.Counter[str] = collections.Counter()
+        self._ids: set[types.RequestId] = set()
+        self._writing = False
         self._settled = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
-        return self._requests.total()
+        return len(self._ids)
+
+    def __contains__(self, request_id: types.RequestId) -> bool:
+        return coerce_request_id(request_id) in self._ids
 
     def note_incoming(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCRequest) and message.method != "subscriptions/listen":
-            self._requests[str(message.id)] += 1
+            self._ids.add(coerce_request_id(message.id))
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             self._settle((message.params or {}).get("requestId"))
 
-    def note_outgoing(self, message: types.JSONRPCMessage) -> None:
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            self._settle(message.id)
+    def note_outgoing(self, messages: Iterable[types.JSONRPCMessage]) -> None:
+        """Set the ids of answers free before they are written: whoever has read one may use its id again at once."""
+        self._writing = True
+        for message in messages:
+            if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+                self._settle(message.id)
+
+    def note_written(self) -> None:
+        self._writing = False
+        self._wake()
 
     def _settle(self, request_id: object) -> None:
-        name = str(request_id)
-        if self._requests[name] > 1:
-            self._requests[name] -= 1
-        else:
-            del self._requests[name]
-        if not self._requests:
+        if (known := as_request_id(request_id)) is not None:
+            self._ids.discard(coerce_request_id(known))
+            self._wake()
+
+    def _wake(self) -> None:
+        if not self._ids and not self._writing:
             self._settled.unpark_all()
 
     async def wait_settled(self) -> None:
-        while self._requests:
+        """Wait until everything is answered, and the answers are written."""
+        while self._ids or self._writing:
             await self._settled.park()
 
 
@@ -114,10 +130,9 @@ class Outgoing:
                 await self._changed.park()
             batch, self._unsent, self._unsent_bytes = self._unsent, [], 0
             self._room.unpark_all()
+            in_flight.note_outgoing(message for _, message in batch if message is not None)
             await sink.send_all(b"".join(line for line, _ in batch))
-            for _, message in batch:
-                if message is not None:
-                    in_flight.note_outgoing(message)
+            in_flight.note_written()
 
 
 class Incoming:
@@ -196,17 +211,25 @@ class Incoming:
         if isinstance(item, bytes):
             await self._outgoing.send(item)
             return None
-        if self._is_too_much(item.message):
-            busy = error_line(SERVER_BUSY, "Server is busy: too many requests wait", item.message.id)
-            await self._outgoing.send(busy)
+        refusal = self._refusal_of(item.message)
+        if refusal is not None:
+            await self._outgoing.send(refusal)
             return None
         self._in_flight.note_incoming(item.message)
         return item
 
-    def _is_too_much(self, message: types.JSONRPCMessage) -> TypeGuard[types.JSONRPCRequest]:
-        """Tell whether a request has to be refused; a ping asks whether we live, and always gets its answer."""
-        is_work = isinstance(message, types.JSONRPCRequest) and message.method != "ping"
-        return is_work and len(self._in_flight) >= MAX_IN_FLIGHT
+    def _refusal_of(self, message: types.JSONRPCMessage) -> bytes | None:
+        """Return why a request cannot be taken now, if that is so."""
+        if not isinstance(message, types.JSONRPCRequest):
+            return None
+        if message.id in self._in_flight:
+            # The SDK cancels by the id, so of two with the same one only the later could be given up.
+            words = "Invalid Request: a request with this id is still running"
+            return error_line(types.INVALID_REQUEST, words, message.id)
+        # A ping asks whether we live, and always gets its answer.
+        if message.method != "ping" and len(self._in_flight) >= MAX_IN_FLIGHT:
+            return error_line(SERVER_BUSY, "Server is busy: too many requests wait", message.id)
+        return None
 
 
 @attrs.frozen
