@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _end_at_once)  # outside the server's own watch, there is nothing to wait for
     settings = load_settings(options).settings
-    # The protocol's types take most of a second to import, so whoever only asks for help does not pay for them.
+    # The protocol's types take long to import, so whoever only asks for help does not pay for them.
     import trio
 
     from zapomni import log
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     log.configure(settings.log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
     trio.run(_serve, settings)
-    gc.freeze()  # a collection at exit would walk all of those types: 350 ms for nothing
+    gc.freeze()  # a collection at exit would walk all of those types for nothing, and a client waits for the end
     return 0
 
 
