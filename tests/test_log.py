@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -11,11 +12,15 @@ from typing import Any
 
 import pytest
 import structlog
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.embedding_server import open_embedding_server
 from tests.fakes import AT_ANY_SPEED, captured_log
 from zapomni import log
+from zapomni.config import Settings
+from zapomni.embed import open_embedder
 
 LEVELS = ["debug", "info", "warning", "error"]
 
@@ -77,6 +82,38 @@ def test_whatever_is_logged_can_be_read_again(fields: dict[str, Any]) -> None:
         log.get_logger("test").info("event", **fields)
     assert captured.text.count("\n") == 1
     assert fields.items() <= captured.lines[0].items()
+
+
+@pytest.mark.parametrize(
+    "character",
+    ["\x00", "\x1b", "\x7f", "\x9b", "\u2028", "\u202e", "\u2066", "\n"],
+    ids=lambda each: f"{ord(each):04x}",
+)
+def test_what_a_terminal_obeys_is_escaped_and_can_be_read_again(character: str) -> None:
+    with captured_log() as captured:
+        log.get_logger("test").info("request", tool=f"запомни {character} 記憶")
+    assert character not in captured.text.rstrip("\n")
+    assert "запомни" in captured.text
+    assert captured.lines[0]["tool"] == f"запомни {character} 記憶"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_the_address_of_an_embedding_server_is_not_logged(level: str) -> None:
+    with trio.fail_after(30), captured_log(level) as captured:
+        async with open_embedding_server() as server:
+            url = server.url.replace("://", "://me:hunter2@") + "?key=hunter2"
+            async with open_embedder(Settings(embedder="ollama", embedding_model="m", embedding_url=url)) as embedder:
+                await embedder.embed_documents(["a text"])
+        assert server.requests
+    assert "hunter2" not in captured.text
+    assert "HTTP" not in captured.text, "headers may hold secrets, too"
+
+
+def test_what_libraries_warn_of_is_logged() -> None:
+    with captured_log() as captured:
+        logging.getLogger("httpx").warning("something is wrong")
+        logging.getLogger("elsewhere").warning("something is wrong")
+    assert [line["part"] for line in captured.lines] == ["httpx", "elsewhere"]
 
 
 class Full(io.StringIO):

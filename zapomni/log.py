@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import os
+import re
 import select
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -19,15 +21,32 @@ if TYPE_CHECKING:
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
-# A library's info is our debug: httpx, for one, writes a line with the address of every request.
+# A library's info is our debug.
 LIBRARIES = {"debug": logging.DEBUG, "info": logging.WARNING, "warning": logging.WARNING, "error": logging.ERROR}
+
+# What these say at info is the address of every request, with the password in it; at debug it is the headers.
+TALKATIVE = ("httpx", "httpcore")
+
+# JSON lets them stand, but terminals obey them or turn the line round: controls, separators of lines, and what changes
+# the direction of writing.
+_OBEYED = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def escape_controls(text: str) -> str:
+    """Return JSON that says the same, and that no terminal obeys."""
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _as_json(fields: Any, **options: Any) -> str:
+    return escape_controls(json.dumps(fields, ensure_ascii=False, **options))
+
 
 _PROCESSORS: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.processors.format_exc_info,
-    structlog.processors.JSONRenderer(ensure_ascii=False),
+    structlog.processors.JSONRenderer(_as_json),
 ]
 
 
@@ -96,6 +115,8 @@ class _Standard(logging.Handler):
 def configure(level: str, stream: TextIO | None = None) -> None:
     """Send every log line of this process, those of libraries included, to a stream, stderr by default."""
     logging.basicConfig(handlers=[_Standard()], level=LIBRARIES[level], force=True)
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(max(LIBRARIES[level], logging.WARNING))
     structlog.configure(
         processors=_PROCESSORS,
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import shutil
 import sys
 import time
@@ -31,7 +30,6 @@ type Paint = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 WIDEST = 100  # longer lines are hard to read, however wide the terminal
 REFRESH_SECONDS = 0.1
 _CODES: Mapping[Paint, int] = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
-_CONTROLS = re.compile("[\x7f-\x9f]")  # JSON lets them stand, terminals obey them
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
@@ -148,12 +146,14 @@ class Progress:
 
 def as_json(value: Any, *, encoding: str = "utf-8") -> str:
     """Return a value as JSON that says exactly what it holds and that no terminal obeys."""
+    from zapomni.log import escape_controls  # here, since structlog is slow to import
+
     text = json.dumps(value, ensure_ascii=False, indent=2, default=_plain)
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
         text = json.dumps(value, indent=2, default=_plain)
-    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return escape_controls(text)
 
 
 def _plain(value: Any) -> Any:
