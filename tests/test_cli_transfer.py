@@ -330,8 +330,8 @@ def test_an_export_follows_a_link(data: Path, tmp_path: Path) -> None:
     assert main(["add", "linked"]) == 0
     file, link = tmp_path / "file", tmp_path / "link"
     link.symlink_to("file")
-    for _ in range(2):  # what it names is not there yet, and then it is
-        assert main(["export", str(link)]) == 0
+    for flags in ([], ["--force"]):  # what it names is not there yet, and then it is
+        assert main(["export", str(link), *flags]) == 0
         assert link.is_symlink()
         assert b"linked" in file.read_bytes()
         file.write_text("before")
@@ -343,6 +343,29 @@ def test_an_export_follows_a_link(data: Path, tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to("circle")
     assert main(["export", str(tmp_path / "circle")]) == 1
     assert (tmp_path / "circle").is_symlink()
+
+
+def test_an_export_replaces_a_file_only_when_it_is_told_to(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["add", "new"]) == 0
+    precious, link = tmp_path / "precious.jsonl", tmp_path / "link"
+    precious.write_text("precious")
+    link.symlink_to(precious)
+    for path in (precious, link):
+        capsys.readouterr()
+        assert main(["export", str(path)]) == 1
+        told = f"zapomni: {path} cannot be written: it is there already; --force replaces it\n"
+        assert capsys.readouterr() == ("", told)
+        assert precious.read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["data", "link", "precious.jsonl"]
+    assert main(["export", "--force", str(precious)]) == 0
+    assert b"new" in precious.read_bytes()
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "mine.md").write_text("mine")
+    assert main(["export", "--force", "--format", "markdown", str(notes)]) == 1
+    assert os.listdir(notes) == ["mine.md"]
 
 
 def linked(folder: Path, device: str) -> str:
@@ -415,12 +438,16 @@ def test_an_export_to_a_reader_that_takes_nothing_can_be_interrupted(data: Path,
         child.communicate()
 
 
-@pytest.mark.parametrize("write", [write_file, write_folder])
+async def write_over(records: AsyncIterator[Record], path: Path) -> None:
+    await write_file(records, path, replace=True)
+
+
+@pytest.mark.parametrize("write", [write_over, write_folder])
 async def test_an_export_that_fails_leaves_what_was_there(
     write: Callable[[AsyncIterator[Record], Path], Awaitable[None]], tmp_path: Path
 ) -> None:
     path = tmp_path / "out"
-    if write is write_file:
+    if write is write_over:
         path.write_text("before")
 
     async def failing() -> AsyncIterator[Record]:

@@ -29,7 +29,7 @@ BLOCK = 64 * 1024
 
 
 async def write_stream(records: AsyncIterator[Record]) -> None:
-    """Write JSON Lines to stdout."""
+    """Write JSON Lines to stdout, which must be open."""
     await _write_straight(records, sys.stdout.fileno())
 
 
@@ -51,8 +51,11 @@ async def _write_straight(records: AsyncIterator[Record], output: int) -> None:
     await _write_lines(records, write, abandon=True)
 
 
-async def write_file(records: AsyncIterator[Record], path: Path) -> None:
-    """Write JSON Lines to a file, in place of one of the same name, or into a pipe or device. Raises `ConfigError`."""
+async def write_file(records: AsyncIterator[Record], path: Path, *, replace: bool = False) -> None:
+    """Write JSON Lines to a file, or into a pipe or device.
+
+    Raises `ConfigError`, also for a file that is there already, unless it is to be replaced.
+    """
     with _explained(path):
         if _is_special(path):
             # A pipe opens when it has a reader; whoever interrupts does not wait for one.
@@ -62,7 +65,7 @@ async def write_file(records: AsyncIterator[Record], path: Path) -> None:
             finally:
                 os.close(output)
         else:
-            with _new_file(path) as file:
+            with _new_file(path, replace=replace) as file:
                 await _write_lines(records, file.write)
 
 
@@ -74,8 +77,10 @@ async def write_folder(records: AsyncIterator[Record], path: Path) -> None:
 
 
 @contextmanager
-def _new_file(path: Path) -> Iterator[BinaryIO]:
+def _new_file(path: Path, *, replace: bool) -> Iterator[BinaryIO]:
     path = Path(os.path.realpath(path))
+    if path.exists() and not replace:
+        raise FileExistsError(0, "it is there already; --force replaces it")
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:

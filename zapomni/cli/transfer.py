@@ -40,11 +40,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description=(
             "Write all memories, or those of one workspace, with ids, keys, dates, metadata and history. Deleted ones\n"
             "are left out. The JSON Lines that this writes come back to the byte; Markdown is a folder for people,\n"
-            "without history. What is written can be read by its owner alone, and appears only when it is whole."
+            "without history. What is written can be read by its owner alone, and appears only when it is whole. A\n"
+            "file that is there is replaced only with --force, and a folder with something in it never."
         ),
         epilog=(
             "examples:\n"
             "  zapomni export memories.jsonl\n"
+            "  zapomni export --force ~/backup/memories.jsonl\n"
             "  zapomni export --workspace work --format markdown work-notes/\n"
             "  zapomni export - | ssh other-machine zapomni import -"
         ),
@@ -52,6 +54,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     exporting.add_argument("path", metavar="FILE", help="the file, or the folder for Markdown; - is standard output")
     exporting.add_argument("--format", choices=(JSONL, MARKDOWN), default=JSONL, help="default %(default)s")
+    exporting.add_argument("--force", action="store_true", help="replace a file that is there")
     add_data_flags(exporting)
     exporting.set_defaults(run=run_export)
 
@@ -79,7 +82,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Write all memories; a file of the same name stays as it is until the last is written."""
+    """Write all memories; a file that they replace stays as it is until the last is written."""
     from zapomni.cli import target
 
     streamed = options.path == STREAM or target.is_stdout(options.path)
@@ -105,7 +108,7 @@ def run_export(options: argparse.Namespace) -> int:
                 if streamed:
                     await target.write_stream(exported)
                 elif options.format == JSONL:
-                    await target.write_file(exported, Path(options.path))
+                    await target.write_file(exported, Path(options.path), replace=options.force)
                 else:
                     await target.write_folder(exported, Path(options.path))
         told = f"Wrote {counted(written.total(), 'memory', 'memories')} of {counted(len(written), 'workspace')}"
