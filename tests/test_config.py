@@ -66,7 +66,14 @@ def values_of(field: attrs.Attribute[Any]) -> st.SearchStrategy[Any]:
     return by_kind[kind]
 
 
-VALUES = st.fixed_dictionaries({}, optional={name: values_of(field) for name, field in OPTIONS.items()})
+def is_no_folder(values: Mapping[str, Any]) -> bool:
+    """Tell whether the model is a name: where it is a folder, it has tests of its own."""
+    return values.get("embedder") != "onnx" or "embedding_model" not in values
+
+
+VALUES = st.fixed_dictionaries({}, optional={name: values_of(field) for name, field in OPTIONS.items()}).filter(
+    is_no_folder
+)
 
 
 def expected(values: Mapping[str, Any]) -> Settings:
@@ -155,6 +162,49 @@ def test_a_switch_has_several_words(word: str, meaning: bool) -> None:
 def test_the_home_directory_may_be_written_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/anybody")
     assert loaded(environ={"ZAPOMNI_DATA_DIR": "~/memories"}).data_dir == Path("/home/anybody/memories")
+
+
+def test_a_relative_path_in_the_file_is_one_place_whatever_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link.toml").symlink_to("elsewhere/zapomni.toml")
+    written(tmp_path / "elsewhere", {"data_dir": "memo", "embedder": "onnx", "embedding_model": "../models/small"})
+    monkeypatch.chdir(tmp_path)
+    for name, folder in (("elsewhere/zapomni.toml", tmp_path / "elsewhere"), ("link.toml", tmp_path)):
+        for file in (Path(name), tmp_path / name):
+            found = loaded(file=file)
+            assert found.data_dir == folder / "memo"
+            assert found.embedding_model == str(folder / "../models/small")
+        assert loaded(environ={"ZAPOMNI_CONFIG": str(tmp_path / name)}).data_dir == folder / "memo"
+
+
+def test_a_relative_path_of_a_flag_counts_from_where_it_is_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert loaded({"data_dir": Path("memo")}).data_dir == tmp_path / "memo"
+    model = loaded({"embedder": "onnx"}, file=written(tmp_path, {"embedding_model": "small"})).embedding_model
+    assert model == str(tmp_path / "small"), "the place that counts is that of the path, not that of the embedder"
+
+
+@pytest.mark.parametrize(("name", "rest"), [("data_dir", {}), ("embedding_model", {"ZAPOMNI_EMBEDDER": "onnx"})])
+def test_a_relative_path_in_the_environment_is_refused(name: str, rest: dict[str, str]) -> None:
+    words = rf"{variable(name)} \(environment\) must be an absolute path, .* it is 'memo'"
+    with pytest.raises(ConfigError, match=words):
+        loaded(environ={variable(name): "memo", **rest})
+
+
+def test_the_name_of_a_model_is_no_path(tmp_path: Path) -> None:
+    for environ in ({"ZAPOMNI_EMBEDDER": "ollama"}, {}):
+        assert loaded(environ={**environ, "ZAPOMNI_EMBEDDING_MODEL": "bge-m3"}).embedding_model == "bge-m3"
+    assert loaded(file=written(tmp_path, {"embedder": "ollama", "embedding_model": "a/b"})).embedding_model == "a/b"
+
+
+@pytest.mark.parametrize("values", [{"data_dir": "~nobody!/x"}, {"embedder": "onnx", "embedding_model": "~nobody!/x"}])
+def test_the_home_of_nobody_is_no_path(values: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="must be a path; it is '~nobody!/x'"):
+        loaded(file=written(tmp_path, values))
 
 
 @pytest.mark.parametrize(

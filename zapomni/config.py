@@ -2,6 +2,10 @@
 
 Defaults give way to the TOML file, the file to ``ZAPOMNI_*`` in the environment, the environment to flags.
 A key that no option has is an error wherever it stands: a misspelt setting must not be ignored in silence.
+
+A path means one place, whatever folder a command runs in: a memory must not be another one in every folder. So a
+relative one counts from the folder of the file that it stands in, or, as a flag, from where it is typed; in the
+environment, which many folders share, it is an error.
 """
 
 import difflib
@@ -20,6 +24,7 @@ from zapomni.errors import ConfigError
 
 ENV_PREFIX = "ZAPOMNI_"
 CONFIG_VARIABLE = "ZAPOMNI_CONFIG"  # names the TOML file, so it is no option itself
+ENVIRONMENT, FLAG = "environment", "flag"  # where a value came from, besides a file
 _SWITCH = {
     "1": True,
     "true": True,
@@ -155,10 +160,13 @@ def load(
     for key, text in environ.items():
         # Whoever writes NAME= means to unset it, and would not look for the memories in the current directory.
         if text and key.startswith(ENV_PREFIX) and key != CONFIG_VARIABLE:
-            take(key.removeprefix(ENV_PREFIX).lower(), text, key, "environment")
+            take(key.removeprefix(ENV_PREFIX).lower(), text, key, ENVIRONMENT)
     for key, raw in (flags or {}).items():
         if raw is not None:
-            take(key, raw, "--" + key.replace("_", "-"), "flag")
+            take(key, raw, "--" + key.replace("_", "-"), FLAG)
+    for name in _paths(values):
+        path = _placed(name, values[name], origins[name], named or config_file())
+        values[name] = type(values[name])(path)  # a model's folder stays text, as its option is
     return Loaded(Settings(**values), origins)
 
 
@@ -167,6 +175,27 @@ def value_of(name: str, text: str) -> Any:
     value: Any = _convert(text, Settings.option(name), name)
     Settings(**{name: value})
     return value
+
+
+def _paths(values: Mapping[str, Any]) -> list[str]:
+    """Return the options that are given as paths; what names a model is a folder only where models are in folders."""
+    folders = ["embedding_model"] if values.get("embedder") == "onnx" else []
+    return [name for name in ("data_dir", *folders) if values.get(name)]
+
+
+def _placed(name: str, value: object, origin: str, file: Path) -> Path:
+    try:
+        path = Path(str(value)).expanduser()
+    except RuntimeError as error:  # a home of nobody
+        raise ConfigError(f"{name} ({origin}) must be a path; it is {str(value)!r}") from error
+    if path.is_absolute():
+        return path
+    if origin == ENVIRONMENT:
+        raise ConfigError(
+            f"{ENV_PREFIX}{name.upper()} ({origin}) must be an absolute path, since a relative one would be another "
+            f"in every folder; it is {str(value)!r}"
+        )
+    return (path if origin == FLAG else file.parent / path).absolute()
 
 
 def _read_toml(named: Path | None) -> dict[str, Any]:
@@ -203,7 +232,7 @@ def _convert(raw: object, field: "attrs.Attribute[Any]", where: str) -> object:
         if not isinstance(raw, str | wanted) and wanted is not float:
             raise ValueError
         return wanted(raw)
-    except (ValueError, KeyError, OverflowError) as error:
+    except (ValueError, KeyError, OverflowError, RuntimeError) as error:  # the last for the home of nobody
         kind = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(wanted, "a path")
         shown = "" if field.metadata["secret"] else f"; it is {raw!r}"
         raise ConfigError(f"{where} must be {kind}{shown}") from error

@@ -85,6 +85,10 @@ in the platform's folder for settings (`~/.config/zapomni` on Linux, `~/Library/
 The variable of a setting is its name in capitals after `{ENV_PREFIX}`; an empty one counts as not set. A name that is
 no setting is an error wherever it stands. `zapomni config show` prints each value and where it comes from.
 
+`data_dir`, and `embedding_model` where it is a folder, may begin with `~`. A relative path in the settings file counts
+from the folder that the file is in, and one of a flag from where the command is typed. In a variable it is refused: it
+would be another memory in every folder. Paths inside `falkordb_url` should be absolute, too.
+
 | setting | kind | default | meaning |
 |---|---|---|---|
 {rows}
