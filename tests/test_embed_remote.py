@@ -189,6 +189,50 @@ async def test_a_slow_server_is_not_waited_for(kind: Kind) -> None:
 
 
 @both
+async def test_those_who_wait_for_a_check_share_its_failure(kind: Kind) -> None:
+    failed = 0
+
+    async def ask(embedder: Embedder) -> None:
+        nonlocal failed
+        with pytest.raises(EmbeddingError, match=r"did not answer within 0\.5 s"):
+            await embedder.embed_query("text")
+        failed += 1
+
+    async with opened(kind, embedding_timeout=0.5) as (server, embedder):
+        server.silent = True
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(ask, embedder)
+        assert (failed, len(server.requests)) == (4, 1)
+
+
+@both
+async def test_a_failed_check_is_soon_forgotten(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "HOLD_OFF", 0.0)
+    async with opened(kind) as (server, embedder):
+        server.answer = lambda path, body: (400, b"{}")
+        with pytest.raises(EmbeddingError):
+            await embedder.ready()
+        server.answer = None
+        await embedder.ready()
+
+
+@both
+async def test_who_waits_for_a_check_that_is_cancelled_makes_its_own(kind: Kind) -> None:
+    async with opened(kind) as (server, embedder):
+        server.silent = True
+        async with trio.open_nursery() as nursery:
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as inner:
+                    inner.start_soon(embedder.ready)
+                    await server.waiting.wait()
+                    nursery.start_soon(embedder.ready)
+                    server.silent = False
+                    scope.cancel()
+        assert (embedder.dimension, len(server.requests)) == (DIMENSION, 2)
+
+
+@both
 async def test_an_answer_that_breaks_off_is_an_error(kind: Kind) -> None:
     async with opened(kind) as (server, embedder):
         server.half_closed = True
@@ -256,9 +300,10 @@ async def test_half_a_surrogate_pair_is_an_error_like_any_other(kind: Kind) -> N
 async def test_no_more_is_read_than_vectors_can_come_to(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MOST_BYTES", 100_000)
     async with opened(kind) as (server, embedder):
+        await embedder.ready()
         server.answer = lambda path, body: (200, embeddings(path, body) + b" " * 1_000_000)
         with pytest.raises(EmbeddingError, match="more than 100,000 bytes"):
-            await embedder.ready()
+            await embedder.embed_query("text")
         server.answer = None
         assert (await embedder.embed_query("text")).shape == (DIMENSION,)
 

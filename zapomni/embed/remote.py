@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
+HOLD_OFF = 1.0  # seconds that a failed check is remembered, so that who waited for it shares it and asks no more
 BATCH = 64
 SHORTEST = 64  # characters; a server that refuses even these as too long has another complaint
 MOST_BYTES = 64 << 20  # of an answer; 64 vectors of 16,384 dimensions are less than half of that
@@ -190,11 +191,20 @@ class RemoteEmbedder:
         self._read = read
         self._missing = missing
         self._checking = trio.Lock()
+        self._failure: tuple[float, EmbeddingError] | None = None
 
     async def ready(self) -> None:
         async with self._checking:
-            if not self.dimension:
+            if self.dimension:
+                return
+            if self._failure is not None and trio.current_time() < self._failure[0] + HOLD_OFF:
+                raise type(self._failure[1])(*self._failure[1].args) from self._failure[1]
+            self._failure = None
+            try:
                 await self._embed(["ready"])
+            except EmbeddingError as error:
+                self._failure = trio.current_time(), error
+                raise
 
     async def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+import trio
 
 from zapomni.chunking import estimate_tokens
 from zapomni.engine.ranking import Question, rank
@@ -85,13 +86,14 @@ class Finder:
         if known.model is None:
             return words_only, NO_VECTORS if known.chunks else None
         try:
-            await self.embedder.ready()
-            model = EmbeddingModel(self.embedder.name, self.embedder.dimension)
-            if model != known.model:
-                return words_only, OTHER_MODEL.format(known.model.name, model.name)
-            vector = await self.embedder.embed_query(query, importance=importance(known.frequencies, known.chunks))
-        except EmbeddingError as error:
-            log.warning("searching_by_words_only", error=str(error))
+            with trio.fail_at(_half_way()):
+                await self.embedder.ready()
+                model = EmbeddingModel(self.embedder.name, self.embedder.dimension)
+                if model != known.model:
+                    return words_only, OTHER_MODEL.format(known.model.name, model.name)
+                vector = await self.embedder.embed_query(query, importance=importance(known.frequencies, known.chunks))
+        except (EmbeddingError, trio.TooSlowError) as error:
+            log.warning("searching_by_words_only", error=str(error) or "the model took half of the time of the call")
             return words_only, ONLY_WORDS
         weight = vector_weight(self.embedder.weight, query, multilingual=self.embedder.multilingual)
         return Question(query, terms, vector, model, weight), None
@@ -103,6 +105,12 @@ class Finder:
             return await self.workspace.search_vectors(question.vector, question.model, count=count, filters=filters)
         except ConfigError:  # somebody has just swapped the vectors for another model's
             return None
+
+
+def _half_way() -> float:
+    """Return when a model has had its share of the caller's time: what is left has to do for an answer by words."""
+    now = trio.current_time()
+    return now + (trio.current_effective_deadline() - now) / 2
 
 
 def _hit(place: Ranked, passage: Passage) -> SearchHit:
