@@ -104,6 +104,37 @@ def test_a_mistake_in_the_command_line_is_named(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["serve", "--embedding-api-key", "hunter2"], "unrecognized arguments: --embedding-api-key;"),
+        (["serve", "--embedding-api-key=hunter2", "now"], "unrecognized arguments: --embedding-api-key;"),
+        (["--embedding-api-key", "hunter2", "serve"], "unrecognized arguments: --embedding-api-key;"),
+        (["list", "--falkordb-url", "falkor://:hunter2@db"], "unrecognized arguments: --falkordb-url;"),
+        (["serve", "--password", "hunter2"], "unrecognized arguments: --password\n"),
+        (["serve", "-phunter2", "--quiet"], "unrecognized arguments: -p --quiet\n"),
+    ],
+)
+def test_an_unknown_option_is_named_without_its_value(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = usage_error_of(capsys, *arguments)
+    assert words in shown
+    assert "hunter2" not in shown
+
+
+def test_a_setting_that_has_no_flag_is_told_where_it_can_stand(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = usage_error_of(capsys, "serve", "--embedding-api-key", "x")
+    assert "embedding_api_key is set in the settings file or as ZAPOMNI_EMBEDDING_API_KEY\n" in shown
+
+
+def test_a_flag_for_a_secret_warns_of_the_list_of_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "other users see a password here in the list of processes, but not in ZAPOMNI_FALKORDB_URL" in shown
+
+
+@pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
         ("ZAPOMNI_REQUEST_TIMEOUT", "soon", "ZAPOMNI_REQUEST_TIMEOUT (environment) must be a number; it is 'soon'"),

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from zapomni import __version__
-from zapomni.cli.options import Help
+from zapomni.cli.options import Help, unrecognized
 from zapomni.errors import NotFoundError, ValidationError, ZapomniError
 
 if TYPE_CHECKING:
@@ -125,7 +125,10 @@ def _run(given: list[str]) -> int:
     if not given and sys.stdin is not None and not sys.stdin.isatty():
         given = ["serve"]
     parser = build_parser(given[0] if given else None)
-    options = parser.parse_args(given)
+    # What follows an unknown option is perhaps its value and no command, so it is not looked at.
+    options, unknown = parser.parse_known_args(given[:1] if given and given[0].startswith("-") else given)
+    if unknown:
+        parser.error(unrecognized(unknown))
     if options.command is None:
         parser.print_help()
         return EXIT_USAGE

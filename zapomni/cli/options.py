@@ -57,6 +57,8 @@ def add_setting_flags(
         field = Settings.option(name)
         flag = "--" + name.replace("_", "-")
         text = (told or {}).get(name) or f"{field.metadata['help']}{_shown_default(field.default)}"
+        if field.metadata["secret"]:
+            text += f"; other users see a password here in the list of processes, but not in {ENV_PREFIX}{name.upper()}"
         if field.type is bool:
             group.add_argument(flag, action="store_const", const=True, default=None, help=text)
         elif get_origin(field.type) is Literal:
@@ -76,6 +78,18 @@ def _reader(name: str) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from error
 
     return read
+
+
+def unrecognized(words: Sequence[str]) -> str:
+    """Say which arguments nobody knows, without what may be the value of an option.
+
+    That may be a password, and what a server says here goes to its client's log.
+    """
+    names = [word.partition("=")[0] if word.startswith("--") else word[:2] for word in words if word.startswith("-")]
+    known = {field.name for field in attrs.fields(Settings)}
+    settings = [name for name in (name.removeprefix("--").replace("-", "_") for name in names) if name in known]
+    places = (f"; {name} is set in the settings file or as {ENV_PREFIX}{name.upper()}" for name in settings)
+    return f"unrecognized arguments: {' '.join(names or words)}{''.join(places)}"
 
 
 def load_settings(options: argparse.Namespace) -> Loaded:
