@@ -7,6 +7,7 @@ first that answers tells the rest. The options are those of TLS, `service` for t
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -51,9 +52,12 @@ def parse_address(url: str) -> Address:
     options = dict(parse_qsl(query, keep_blank_values=True))
     service = options.pop("service", None)
     sentinel = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
-    for name in options:
-        if name not in TLS_OPTIONS:
-            raise ConfigError(f"falkordb_url has no option {name}; it has {', '.join(OPTIONS)}")
+    if not options.keys() <= set(TLS_OPTIONS):
+        # The name is not shown: behind a password with a question mark, it would be the rest of that.
+        raise ConfigError(
+            f"falkordb_url has an unknown option; it has {', '.join(OPTIONS)}. "
+            "A ? in a user name or password has to be written as %3F"
+        )
     if options and not tls:
         raise ConfigError("the TLS options of falkordb_url need falkors://")
     return Address(
@@ -68,14 +72,13 @@ def parse_address(url: str) -> Address:
 
 
 def _host(text: str) -> tuple[str, int]:
-    try:
+    # The text is not shown, nor kept in the error's chain: in a URL without a host it would be the password.
+    with contextlib.suppress(ValueError):
         parts = urlsplit("//" + text)
         if not parts.hostname:
             raise ConfigError("falkordb_url names no host")
         return parts.hostname, parts.port or DEFAULT_PORT
-    except ValueError as error:
-        # The text is not shown: in a URL without a host it would be the password.
-        raise ConfigError("falkordb_url has a host or port that cannot be read") from error
+    raise ConfigError("falkordb_url has a host or port that cannot be read")
 
 
 def _tls_value(name: str, value: str) -> str | bool:
