@@ -53,11 +53,8 @@ def parse_address(url: str) -> Address:
     service = options.pop("service", None)
     sentinel = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     if not options.keys() <= set(TLS_OPTIONS):
-        # The name is not shown: behind a password with a question mark, it would be the rest of that.
-        raise ConfigError(
-            f"falkordb_url has an unknown option; it has {', '.join(OPTIONS)}. "
-            "A ? in a user name or password has to be written as %3F"
-        )
+        # Its name is left out: behind a password with a question mark, it would be the rest of that.
+        raise ConfigError(f"falkordb_url has no option …; it has {', '.join(OPTIONS)}; in a password, ? is written %3F")
     if options and not tls:
         raise ConfigError("the TLS options of falkordb_url need falkors://")
     return Address(
