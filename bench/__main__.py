@@ -1,6 +1,7 @@
 """``python -m bench COMMAND``: each benchmark prints one table, with its alternatives in the same run.
 
-The same figures are left in ``bench/out`` as JSON and as a plot.
+The same figures are left in ``bench/out`` as JSON and as a plot, named by the command and by the options that are not
+the default.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ COMMANDS = {
     "indices": "FalkorDB's own vector and full-text indices, against what the store uses instead",
     "engine": "adding and searching through the engine, and what it adds to the store's own time",
     "quality": "how good the answers are, against grep, plain BM25 and vectors alone",
-    "picture": "draw the README's picture from a real run of the demo",
 }
 
 
