@@ -13,7 +13,6 @@ import argparse
 import json
 import math
 import statistics
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -55,17 +54,19 @@ class Collection:
 
     @classmethod
     def read(cls, folder: Path) -> Collection:
+        memories = list(_rows(folder / "corpus.jsonl"))
+        held = {memory["_id"] for memory in memories}
         answers: dict[str, set[str]] = defaultdict(set)
         for line in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
             question, memory, grade = line.split("\t")
-            if int(grade) > 0:
+            if int(grade) > 0 and memory in held:  # nothing can find what is not there
                 answers[question].add(memory)
         questions = [
             Question(row["_id"], row["text"], str(row.get("category", "")), frozenset(answers[row["_id"]]))
             for row in _rows(folder / "queries.jsonl")
             if answers[row["_id"]]
         ]
-        return cls(folder.name, list(_rows(folder / "corpus.jsonl")), questions)
+        return cls(folder.name, memories, questions)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -218,18 +219,6 @@ async def measure_all(rows: Rows, options: argparse.Namespace) -> None:
         await trio.to_thread.run_sync(peers.wait_for_the_store_to_end, Path(directory))
 
 
-def name_of(options: argparse.Namespace) -> str:
-    """Return what to call the output, so that a run with other options does not overwrite it."""
-    marks = [
-        *(["engine"] if options.engine else []),
-        *([options.embedder] if options.embedder != "bundled" else []),
-        *([Path(options.embedding_model).name] if options.embedding_model else []),
-        *([f"{options.chunk_tokens}-tokens"] if options.chunk_tokens else []),
-        *(options.sets or []),
-    ]
-    return "-".join(["steps" if options.steps else "quality", *marks])
-
-
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench quality", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder of question sets")
@@ -245,12 +234,8 @@ def main(arguments: Sequence[str]) -> None:
     if not rows:
         parser.error(f"no question sets in {options.data}")
     title = "What each step is worth" if options.steps else "The quality of answers"
-    name = name_of(options)
+    name = report.name_of(parser, options)
     report.show(title, rows)
     report.save(name, rows, **{key: str(value) for key, value in vars(options).items() if value not in (None, False)})
     bars = {f"{row['set']}: {row['way']}": row["nDCG@10"] for row in rows if row.get("category", "all") == "all"}
     report.plot_bars(name, title, bars, "nDCG@10")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
+import shlex
 import statistics
+import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -18,11 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
 OUT = Path(__file__).parent / "out"
 _LETTER = 7.5  # pixels that one takes, more or less
-_COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2")
+_COLOURS = (
+    "#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#db2777", "#65a30d", "#475569", "#92400e",
+)  # fmt: skip
+_FEWEST = {50: 1, 95: 20, 99: 100}  # calls that a percentile takes: of fewer, it is little but the slowest
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
@@ -42,6 +49,12 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return statistics.linear_regression([math.log(size) for size in sizes], [math.log(value) for value in values]).slope
 
 
+def ratio(values: Sequence[float], bases: Sequence[float]) -> str:
+    """Tell how many times the bases the values are: the median of the rounds' ratios, the lowest and the highest."""
+    found = sorted(value / base for value, base in zip(values, bases, strict=True))
+    return f"{statistics.median(found):.2f} ({found[0]:.2f}-{found[-1]:.2f})"
+
+
 class Times(list[float]):
     """Durations in milliseconds."""
 
@@ -52,7 +65,12 @@ class Times(list[float]):
         self.append((time.perf_counter() - begin) * 1000)
 
     def figures(self) -> dict[str, float]:
-        return {f"p{percent} ms": round(percentile(self, percent), 3) for percent in (50, 95, 99)}
+        """Return those percentiles that so many calls tell something of."""
+        return {
+            f"p{percent} ms": round(percentile(self, percent), 3)
+            for percent, fewest in _FEWEST.items()
+            if len(self) >= fewest
+        }
 
 
 class Rows(list[dict[str, Any]]):
@@ -77,18 +95,42 @@ def show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
         print("  ".join(_aligned(row.get(name, ""), width) for name, width in zip(names, widths, strict=True)))
 
 
+def name_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str:
+    """Return what to call the output of a command: the options are in it, so no small run overwrites a large one."""
+    marks = [parser.prog.split()[-1]]
+    for option, value in vars(options).items():
+        if value != parser.get_default(option):
+            values = value if isinstance(value, list) else [value]
+            marks += [option.replace("_", "-"), *(Path(str(one)).name for one in values if one is not True)]
+    return "-".join(marks)
+
+
 def save(name: str, rows: Sequence[Mapping[str, Any]], **facts: object) -> Path:
-    """Write rows as JSON beside what is known of the machine; return where."""
+    """Write rows as JSON beside what is known of the run and the machine; return where."""
     OUT.mkdir(exist_ok=True)
     path = OUT / f"{name}.json"
     about = {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(sys.orig_argv),
+        "commit": _commit(),
         "python": platform.python_version(),
         "machine": platform.machine(),
+        "processors": os.cpu_count(),
         **facts,
     }
     path.write_text(json.dumps({"about": about, "rows": list(rows)}, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def _commit() -> str | None:
+    """Return which commit the benchmarks are of, if they are in a repository."""
+    try:
+        asked = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return asked.stdout.strip()
 
 
 def plot_bars(name: str, title: str, bars: Mapping[str, float], unit: str) -> Path:

@@ -22,6 +22,7 @@ from zapomni.models import Passage
 from zapomni.store.reindexing import CONTEXT
 from zapomni.terms import K1, LETTERS, B, document_terms, hints, importance, indexed_terms, query_terms, title_of, words
 from zapomni.terms.indexing import UNIT
+from zapomni.terms.words import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -207,8 +208,10 @@ class Library:
         }
 
     async def by_grep(self, query: str) -> list[str]:
-        """What looking for each word as letters gives: most words first, then the order of the files."""
+        """What looking for each telling word as letters gives: most words first, then the order of the files."""
         wanted = {word.strip(".,;:!?\"'()").casefold() for word in query.split()} - {""}
+        common = {token.casefold() for token, word in tokens(query) if word.stop}  # the other ways drop them, too
+        wanted = wanted - common or wanted
         held = np.array([sum(word in line for word in wanted) for line in self._lines], np.float32)
         return self._named(held)
 

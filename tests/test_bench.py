@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
+import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
-import attrs
-import numpy as np
-import psutil
 import pytest
-import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import compare, memory, quality, report, steps
+from bench import memory, report
 from bench.__main__ import COMMANDS
-from tests.engines import FakeEmbedder
-from tests.fakes import FakeEngine
-from zapomni.config import Settings
-from zapomni.tools import AddMemoryTool, SearchMemoryTool
-
-if TYPE_CHECKING:
-    from zapomni.engine import MemoryEngine
 
 ROOT = Path(__file__).parent.parent
 HELP = """
@@ -40,13 +33,6 @@ for name in COMMANDS:  # in one process, because what all of them import takes m
         print(name, "ended with", end.code)
 """
 SIZES = [1_000, 10_000, 100_000]
-ZOO: dict[str, Any] = {"source": "talk", "timestamp": "2024-03-02T10:00:00"}
-TALK: list[dict[str, Any]] = [
-    {"_id": "asked", "text": "Ann: Which animal of the zoo do you like?", "metadata": ZOO},
-    {"_id": "told", "text": "Bob: The otter, without doubt.", "metadata": {**ZOO, "place": "Lisbon"}},
-    {"_id": "other", "text": "Ann: My car has to be mended.", "metadata": {"timestamp": "2023-07-01T09:00:00"}},
-]
-WORDS_ONLY = steps.Steps(vectors=False, date_hint=False, speaker_hint=False)
 
 
 @pytest.fixture
@@ -74,7 +60,16 @@ def test_one_size_has_no_exponent() -> None:
 def test_percentiles_lie_within_what_was_measured() -> None:
     times = report.Times(float(number) for number in range(1, 102))
     assert times.figures() == {"p50 ms": 51, "p95 ms": 96, "p99 ms": 100}
-    assert report.Times([7.0]).figures() == {"p50 ms": 7, "p95 ms": 7, "p99 ms": 7}
+
+
+@pytest.mark.parametrize(("calls", "told"), [(0, []), (1, [50]), (19, [50]), (20, [50, 95]), (100, [50, 95, 99])])
+def test_a_percentile_is_told_only_of_calls_enough(calls: int, told: list[int]) -> None:
+    assert list(report.Times([7.0] * calls).figures()) == [f"p{percent} ms" for percent in told]
+
+
+def test_a_ratio_is_that_of_each_round_with_the_lowest_and_the_highest() -> None:
+    # The medians alone, 4 and 4, would say that nothing differs.
+    assert report.ratio([2.0, 4.0, 12.0], [4.0, 2.0, 6.0]) == "2.00 (0.50-2.00)"
 
 
 def test_a_time_is_taken_in_milliseconds() -> None:
@@ -110,6 +105,48 @@ def test_rows_are_saved_beside_what_is_known_of_the_machine(out: Path) -> None:
     assert saved["rows"] == [{"what": "search", "p50 ms": 1.5}]
     assert saved["about"]["rounds"] == 3
     assert saved["about"]["python"]
+    assert saved["about"]["processors"] == os.cpu_count()
+    assert saved["about"]["command"] == shlex.join(sys.orig_argv)
+
+
+def test_the_commit_is_saved_if_there_is_one(tmp_path: Path) -> None:
+    shutil.copy(report.__file__, tmp_path / "report.py")
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
+
+    def run(*command: str) -> str:
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=60
+        ).stdout.strip()
+
+    def saved() -> str | None:
+        path = run(sys.executable, "-c", "import report; print(report.save('name', []))")
+        commit: str | None = json.loads(Path(path).read_text())["about"]["commit"]
+        return commit
+
+    assert saved() is None
+    run("git", "init")
+    run("git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com", "commit", "--allow-empty", "-m", "Begin")
+    assert saved() == run("git", "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ([], "memory"),
+        (["--huge"], "memory-huge"),
+        (["--chunks", "100000"], "memory-chunks-100000"),
+        (["--chunks", "10", "20", "--largest-text", "9"], "memory-chunks-10-20-largest-text-9"),
+        (["--data", "/where/it/is"], "memory-data-is"),
+        (["--chunks", "1000"], "memory"),
+    ],
+)
+def test_an_output_is_named_by_the_options_that_are_not_the_default(given: list[str], name: str) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench memory")
+    parser.add_argument("--chunks", type=int, nargs="+", default=[1000])
+    parser.add_argument("--huge", action="store_true")
+    parser.add_argument("--largest-text", type=int)
+    parser.add_argument("--data", type=Path)
+    assert report.name_of(parser, parser.parse_args(given)) == name
 
 
 @pytest.mark.usefixtures("out")
@@ -135,6 +172,14 @@ def test_a_power_is_drawn_as_a_straight_line() -> None:
     assert last[1] < first[1]
 
 
+@pytest.mark.usefixtures("out")
+def test_every_line_has_a_colour_of_its_own() -> None:
+    lines = {name: {10.0: 1.0, 100.0: 2.0} for name in "abcdef"}
+    drawn = ElementTree.parse(report.plot_lines("lines", "Growth", lines, across="chunks", unit="ms")).getroot()
+    colours = [line.attrib["stroke"] for line in drawn.iterfind(".//{*}polyline")]
+    assert len(set(colours)) == len(colours) == 6
+
+
 def test_growth_is_of_what_was_measured_at_several_sizes_with_one_client() -> None:
     rows: list[dict[str, Any]] = [
         {"what": "search", "chunks": 10, "clients": 1, "p50 ms": 2.0},
@@ -145,201 +190,6 @@ def test_growth_is_of_what_was_measured_at_several_sizes_with_one_client() -> No
         {"what": "add, short", "chunks": 100, "clients": 1, "p50 ms": 3.0},
     ]
     assert memory.growths(rows) == {"search": {10: 2.0, 100: 4.0}, "disk": {10: 1.0, 100: 10.0}}
-
-
-@pytest.mark.parametrize("adapter", compare.ADAPTERS, ids=lambda adapter: adapter.name)
-def test_an_adapter_hands_over_the_note_and_the_question_and_stays_in_its_folder(
-    adapter: compare.Adapter, tmp_path: Path
-) -> None:
-    note = compare.Note.make(5)
-    assert note.text in json.dumps(adapter.to_add(note), ensure_ascii=False).replace("\\n", "\n")
-    assert note.question in adapter.to_search(note.question).values()
-    assert str(tmp_path) in " ".join(adapter.environment(tmp_path).values())
-    assert adapter.command
-    assert adapter.add
-    assert adapter.search
-
-
-def test_our_own_adapter_knows_our_tools() -> None:
-    ours = compare.ADAPTERS[0]
-    engine: Any = FakeEngine()
-    tools = AddMemoryTool(engine), SearchMemoryTool(engine)
-    offered = [{"name": tool.name, "inputSchema": tool.input_schema} for tool in tools]
-    add, search = compare.Tool.choose(offered, ours.add), compare.Tool.choose(offered, ours.search)
-    assert set(ours.to_add(compare.Note.make(1))) <= add.arguments
-    assert set(ours.to_search("a question")) <= search.arguments
-
-
-def test_the_first_name_that_is_offered_is_the_tool() -> None:
-    offered = [{"name": "old", "inputSchema": {"properties": {"text": {}}}}, {"name": "other", "inputSchema": {}}]
-    assert compare.Tool.choose(offered, ["new", "old"]) == compare.Tool("old", frozenset({"text"}))
-    with pytest.raises(RuntimeError, match="offers none of new"):
-        compare.Tool.choose(offered, ["new"])
-
-
-def test_the_work_is_done_by_a_real_server() -> None:
-    figures = compare.measure(compare.ADAPTERS[0], [compare.Note.make(number) for number in range(3)], limit=60)
-    assert figures["found"] == 1
-    assert figures["RSS MB"] > 1
-
-
-def test_a_server_that_never_answers_is_ended() -> None:
-    silent = attrs.evolve(compare.ADAPTERS[0], command=(sys.executable, "-c", "import time; time.sleep(600)"))
-    with pytest.raises(RuntimeError, match="the server ended"):
-        compare.measure(silent, [compare.Note.make(1)], limit=0.2)
-    assert not [child for child in psutil.Process().children() if "time.sleep(600)" in child.cmdline()]
-
-
-def test_notes_differ_in_what_is_asked_for() -> None:
-    notes = [compare.Note.make(number) for number in range(1000)]
-    assert len({note.answer for note in notes}) == len(notes)
-    assert all(note.text.startswith(f"{note.question} {note.answer}") for note in notes)
-    assert not any(note.answer in note.question for note in notes)
-
-
-def test_a_ranking_is_measured_by_where_its_answers_stand() -> None:
-    measured = quality.measure(["x", "a", *"bcdefgh", "y"], frozenset({"a", "y"}))
-    assert measured["R@5"] == 0.5
-    assert measured["R@10"] == 1
-    assert measured["MRR"] == 0.5
-    assert measured["nDCG@10"] == pytest.approx((1 / math.log2(3) + 1 / math.log2(11)) / (1 + 1 / math.log2(3)))
-
-
-def test_every_way_is_told_as_a_whole_and_by_category() -> None:
-    asked = [
-        quality.Asked(way, category, {"R@10": found}, milliseconds)
-        for category, milliseconds in (("2", 3.0), ("1", 1.0), ("1", 2.0))
-        for way, found in (("grep", 0.0), ("both", 1.0 if category == "1" else 0.4))
-    ]
-    rows = list(quality.rows_of_ways("a set", asked))
-    assert [(row["way"], row["category"], row["questions"], row["p50 ms"]) for row in rows] == [
-        ("grep", "all", 3, 2.0),
-        ("grep", "1", 2, 1.5),
-        ("grep", "2", 1, 3.0),
-        ("both", "all", 3, 2.0),
-        ("both", "1", 2, 1.5),
-        ("both", "2", 1, 3.0),
-    ]
-    assert [row["R@10"] for row in rows[3:]] == [0.8, 1.0, 0.4]
-
-
-def test_a_step_is_told_by_what_it_changes_and_how_sure_that_is() -> None:
-    whole = [quality.Asked("both", "", {"R@10": 1.0, "nDCG@10": 0.5}, 1.0) for _ in range(4)]
-    less = [quality.Asked("less", "", {"R@10": found, "nDCG@10": 0.25}, 1.0) for found in (1.0, 1.0, 0.0, 0.0)]
-    apart, error = quality.difference(less, whole, "R@10")
-    assert apart == -0.5
-    assert error == pytest.approx(1.96 * math.sqrt(1 / 3) / 2)
-    both, other = quality.rows_of_steps("a set", whole + less)
-    assert both["R@10 against both"] == ""
-    assert other["R@10 against both"] == "-0.500 ± 0.566"
-    assert other["nDCG@10 against both"] == "-0.250 ± 0.000"
-
-
-async def test_only_what_the_engine_would_show_counts() -> None:
-    async def search(query: str) -> list[str]:
-        return [str(number) for number in range(100)]
-
-    questions = [quality.Question("q", "which?", "", frozenset({answer})) for answer in ("19", "20")]
-    shown, hidden = await quality.ask({"a way": search}, questions)
-    assert shown.figures["MRR"] == 1 / 20
-    assert hidden.figures["MRR"] == 0
-
-
-def test_a_folder_of_folders_is_one_set(tmp_path: Path) -> None:
-    for folder in ("one", "many/1", "many/2", "nothing"):
-        (tmp_path / folder).mkdir(parents=True)
-        if folder != "nothing":
-            (tmp_path / folder / "corpus.jsonl").write_text("")
-    assert [(name, len(parts)) for name, parts in quality.sets_in(tmp_path)] == [("many", 2), ("one", 1)]
-
-
-def test_questions_without_evidence_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "corpus.jsonl").write_text('{"_id": "m", "text": "a memory"}\n')
-    (tmp_path / "queries.jsonl").write_text(
-        '{"_id": "1", "text": "one?", "category": 4}\n{"_id": "2", "text": "two?"}\n'
-    )
-    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\tm\t1\n2\tm\t0\n")
-    collection = quality.Collection.read(tmp_path)
-    assert collection.questions == [quality.Question("1", "one?", "4", frozenset({"m"}))]
-
-
-def test_a_rank_alone_decides_what_is_gained_by_it() -> None:
-    gains = steps.reciprocal(np.array([0.5, 0.0, 30.0], np.float32))
-    assert gains == pytest.approx([1 / 62, 0, 1 / 61])
-
-
-def library(memories: list[dict[str, Any]]) -> steps.Library:
-    return steps.Library(memories, FakeEmbedder(), Settings())
-
-
-@pytest.mark.parametrize(
-    ("query", "left_out", "found", "left"),
-    [
-        ("zoo", {"context": False}, ["asked", "told"], ["asked"]),
-        ("Lisbon", {"metadata": False}, ["told"], []),
-        ("July 2023", {"dates": False}, ["other"], []),
-        ("car", {"words": False}, ["other"], []),
-    ],
-)
-async def test_a_step_that_is_left_out_finds_nothing(
-    query: str, left_out: dict[str, bool], found: list[str], left: list[str]
-) -> None:
-    talk = library(TALK)
-    assert await talk.rank(query, WORDS_ONLY) == found
-    assert await talk.rank(query, attrs.evolve(WORDS_ONLY, **left_out)) == left
-
-
-async def test_later_passages_are_found_by_the_title() -> None:
-    text = "The otter\n\n" + "\n\n".join(f"{place}. {'It swims in the river all day. ' * 30}" for place in "ABCDEF")
-    whole = steps.place([{"_id": "m", "text": text}], Settings())
-    titled = ["otter" in each.terms(steps.Steps())[0] for each in whole]
-    untitled = ["otter" in each.terms(steps.Steps(title=False))[0] for each in whole]
-    assert len(whole) > 3
-    assert all(titled)
-    assert untitled == [True, True] + [False] * (len(whole) - 2)
-
-
-async def test_meaning_is_left_out_with_the_vectors() -> None:
-    talk = library(TALK)
-    assert (await talk.rank("automobile"))[0] == "other"
-    assert await talk.rank("automobile", steps.Steps(vectors=False)) == []
-
-
-@pytest.mark.parametrize(("query", "hint"), [("river in 2021", "date_hint"), ("Ann and the river", "speaker_hint")])
-async def test_each_hint_can_be_left_out(query: str, hint: str) -> None:
-    rivers = library(
-        [
-            {"_id": name, "text": "The river is high.", "metadata": {"timestamp": f"{year}-05-01", "user": name}}
-            for name, year in (("Ann", 2021), ("Bob", 2022))
-        ]
-    )
-    alike = steps.Steps(vectors=False, dates=False, metadata=False)
-    assert await rivers.rank(query, alike) == ["Ann", "Bob"]
-    assert await rivers.rank(query, attrs.evolve(alike, **{hint: False})) == ["Bob", "Ann"]
-
-
-async def test_the_plain_words_have_stems_and_the_written_ones_none() -> None:
-    talk = library(TALK)
-    assert await talk.by_plain_words("otters") == ["told"]
-    assert await talk.by_written_words("otters") == []
-    assert await talk.by_written_words("OTTER!") == ["told"]
-
-
-async def test_every_way_and_every_step_answers() -> None:
-    talk = library(TALK)
-    ways = {**talk.ways, **talk.steps}
-    asked = await quality.ask(ways, [quality.Question("q", "otter", "", frozenset({"told"}))])
-    assert {one.way for one in asked} == set(ways)
-    assert all(one.figures["R@5"] == 1 for one in asked)
-
-
-async def test_the_ranking_in_memory_is_the_engines(simple_engine: MemoryEngine, embedder: FakeEmbedder) -> None:
-    shelf = quality.Shelf(simple_engine, simple_engine.current_workspace)
-    talk = steps.Library(TALK, embedder, simple_engine.settings)
-    with trio.fail_after(60):
-        await shelf.fill(quality.Collection("talk", TALK, []))
-        for query in ("the otter", "zoo", "What did Ann say in July?", "automobile", "Lisbon"):
-            assert await talk.rank(query) == await shelf.search(query)
 
 
 def test_every_command_helps() -> None:
