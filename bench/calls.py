@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from typing import TYPE_CHECKING
 
 from bench import peers, report
+from bench.report import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+SDK = "SDK stdio"
 TEXT = "a text of two hundred bytes or so, as a model might send one. " * 3
 
 
@@ -21,7 +22,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="times that each is measured, in turns")
     parser.add_argument("--calls", type=int, default=400, help="calls in each measurement")
     options = parser.parse_args(arguments)
-    commands = {"SDK stdio": peers.bare(), "zapomni": peers.ours_with_echo()}
+    commands = {SDK: peers.bare(), "zapomni": peers.ours_with_echo()}
     found: dict[str, dict[str, list[float]]] = {name: {} for name in commands}
     for _ in range(options.rounds):
         for name, command in commands.items():
@@ -30,46 +31,44 @@ def main(arguments: Sequence[str]) -> None:
             for figure, value in _measure(peer, options.calls).items():
                 found[name].setdefault(figure, []).append(value)
             peer.end()
-    rows = []
-    for name, figures in found.items():
-        row: dict[str, object] = {"transport": name}
-        for figure, values in figures.items():
-            value, base = statistics.median(values), statistics.median(found["SDK stdio"][figure])
-            row[figure] = round(value, 3)
-            row[f"{figure} x"] = round(value / base, 2)
-        rows.append(row)
+    rows = [_row(name, figures, found[SDK]) for name, figures in found.items()]
+    name = report.name_of(parser, options)
     report.show(f"Calls of an echo tool, median of {options.rounds} rounds in turns", rows)
-    report.save("calls", rows, rounds=options.rounds, calls=options.calls)
-    report.plot_bars(
-        "calls", "One call, round trip", {str(r["transport"]): float(str(r["p50 ms"])) for r in rows}, "ms"
-    )
+    report.save(name, rows, rounds=options.rounds, calls=options.calls)
+    bars = {name: statistics.median(figures["p50 ms"]) for name, figures in found.items()}
+    report.plot_bars(name, "One call, round trip", bars, "ms")
+
+
+def _row(name: str, figures: Mapping[str, Sequence[float]], bases: Mapping[str, Sequence[float]]) -> dict[str, object]:
+    row: dict[str, object] = {"transport": name}
+    for figure, values in figures.items():
+        row[figure] = round(statistics.median(values), 3)
+        row[f"{figure} x"] = "1" if name == SDK else report.ratio(values, bases[figure])
+    return row
 
 
 def _measure(peer: peers.Peer, calls: int) -> dict[str, float]:
-    for number in range(50):
-        peer.call("echo", {"text": TEXT}, number)
-    times = []
-    for number in range(calls):
-        started = time.perf_counter()
-        peer.call("echo", {"text": TEXT}, number)
-        times.append((time.perf_counter() - started) * 1000)
-    figures = {"p50 ms": statistics.median(times)}
-    for in_flight in (1, 4, 16, 64):
-        started = time.perf_counter()
-        sent = 0
-        for _ in range(in_flight):
-            peer.send("tools/call", {"name": "echo", "arguments": {"text": TEXT}}, sent)
-            sent += 1
-        for _ in range(calls):
-            answer = peer.receive()
-            if answer.get("result", {"isError": True}).get("isError"):
-                raise RuntimeError(f"a call failed: {answer}")  # which is quick, and would flatter the figures
-            if sent < calls:
-                peer.send("tools/call", {"name": "echo", "arguments": {"text": TEXT}}, sent)
-                sent += 1
-        figures[f"calls/s of {in_flight}"] = calls / (time.perf_counter() - started)
-    return figures
+    for _ in range(50):
+        peer.call("echo", {"text": TEXT})
+    times = Times()
+    for _ in range(calls):
+        with times.one():
+            peer.call("echo", {"text": TEXT})
+    return {"p50 ms": statistics.median(times)} | {
+        f"calls/s of {in_flight}": _rate(peer, calls, in_flight) for in_flight in (1, 4, 16, 64)
+    }
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def _rate(peer: peers.Peer, calls: int, in_flight: int) -> float:
+    """Return how many calls a second are answered with so many of them on their way."""
+    params = {"name": "echo", "arguments": {"text": TEXT}}
+    started = time.perf_counter()
+    waiting = {peer.request("tools/call", params) for _ in range(min(in_flight, calls))}
+    for left in range(calls, 0, -1):
+        answer = peer.receive()
+        if answer.get("result", {"isError": True}).get("isError"):
+            raise RuntimeError(f"a call failed: {answer}")  # which is quick, and would flatter the figures
+        waiting.remove(answer["id"])
+        if left - 1 > len(waiting):
+            waiting.add(peer.request("tools/call", params))
+    return calls / (time.perf_counter() - started)

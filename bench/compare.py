@@ -1,8 +1,9 @@
 """The same work for other memory servers: notes of 1 KB are added, then each is asked for by the words it begins with.
 
-Every server is driven over its stdin and stdout in a folder of its own, with its own defaults. One that is not
-installed is named and left out; none is a dependency. The first note is added and asked for alone, as a warm-up with
-figures of its own: a server that cannot find the only note there is has failed, whatever it calls its answer.
+Every server is driven over its stdin and stdout in a folder of its own, with its own defaults, but that Zapomni's store
+ends with its server instead of five seconds later, so that a restart is one. One that is not installed is named and
+left out; none is a dependency. The first note is added and asked for alone, as a warm-up with figures of its own: a
+server that cannot find the only note there is has failed, whatever it calls its answer.
 
 "found" is the share of searches whose answer held the note that was asked for or its title, so that speed is not read
 without it; the words are asked for as they stand in the note, so a search for the literal text finds them, too.
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 import tempfile
 import textwrap
 import time
@@ -30,153 +30,14 @@ import attrs
 import psutil
 
 from bench import peers, report
+from bench.adapters import ADAPTERS, Adapter, Note
 from bench.report import Rows, Times
-from bench.texts import WORDS, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 GRACE = 5.0  # seconds after the end of its input in which a server should go, before it is asked to by a signal
 PATIENCE = 10.0  # seconds in which a server may do what it had put off
-
-
-@attrs.frozen
-class Note:
-    """Something to remember, and how to know it again."""
-
-    title: str
-    question: str
-    answer: str
-    text: str
-
-    @classmethod
-    def make(cls, number: int) -> Note:
-        question = " ".join(WORDS[number * step % len(WORDS)] for step in (7, 11, 13))
-        answer = f"{WORDS[number % len(WORDS)]}{number}"
-        return cls(f"note-{answer}", question, answer, f"{question} {answer}. {text_of(900)}")
-
-
-@attrs.frozen
-class Adapter:
-    """How a memory server is started, and what its two tools are called.
-
-    Names and arguments change between versions, so a tool has all the names it ever had, and of its arguments those are
-    sent that its schema knows.
-    """
-
-    name: str
-    command: Sequence[str]
-    """The first is looked up in the path."""
-    add: Sequence[str]
-    search: Sequence[str]
-    to_add: Callable[[Note], Mapping[str, Any]]
-    to_search: Callable[[str], Mapping[str, Any]]
-    environment: Callable[[Path], Mapping[str, str]]
-    remark: str = ""
-    """What has to be known to read its figures."""
-
-
-BASIC_MEMORY = Adapter(
-    name="basic-memory",
-    command=("basic-memory", "mcp"),
-    add=("write_note",),
-    search=("search_notes",),
-    to_add=lambda note: {
-        "title": note.title,
-        "content": note.text,
-        "folder": "notes",
-        "directory": "notes",
-        "project": "main",
-    },
-    to_search=lambda question: {"query": question, "page_size": 5, "project": "main"},
-    environment=lambda folder: {
-        "HOME": str(folder),
-        "BASIC_MEMORY_HOME": str(folder / "notes"),
-        "BASIC_MEMORY_CONFIG_DIR": str(folder / "config"),
-    },
-)
-ADAPTERS = (
-    Adapter(
-        name="zapomni",
-        command=(sys.executable, "-m", "zapomni", "serve"),
-        add=("add_memory",),
-        search=("search_memory",),
-        to_add=lambda note: {"text": note.text},
-        to_search=lambda question: {"query": question, "limit": 5},
-        environment=lambda folder: {"ZAPOMNI_DATA_DIR": str(folder), "ZAPOMNI_STORE_LINGER": "0"},
-    ),
-    Adapter(
-        name="server-memory",  # npm install --global @modelcontextprotocol/server-memory
-        command=("mcp-server-memory",),
-        add=("create_entities",),
-        search=("search_nodes",),
-        to_add=lambda note: {"entities": [{"name": note.title, "entityType": "note", "observations": [note.text]}]},
-        to_search=lambda question: {"query": question},
-        environment=lambda folder: {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")},
-    ),
-    Adapter(
-        name="mcp-memory-service",
-        command=("memory", "server"),
-        add=("memory_store", "store_memory"),
-        search=("memory_search", "retrieve_memory"),
-        to_add=lambda note: {"content": note.text},
-        to_search=lambda question: {"query": question, "limit": 5, "n_results": 5},
-        environment=lambda folder: {
-            "MCP_MEMORY_STORAGE_BACKEND": "sqlite_vec",
-            "MCP_MEMORY_BASE_DIR": str(folder),
-            "MCP_MEMORY_SQLITE_PATH": str(folder / "memories.db"),
-            "MCP_MEMORY_BACKUPS_PATH": str(folder / "backups"),
-        },
-        remark="hashes for vectors, unless a model is installed",
-    ),
-    BASIC_MEMORY,
-    attrs.evolve(
-        BASIC_MEMORY,
-        name="basic-memory-words",
-        environment=lambda folder: {
-            **BASIC_MEMORY.environment(folder),
-            "BASIC_MEMORY_SEMANTIC_SEARCH_ENABLED": "false",
-        },
-        remark="words alone, which is not its default",
-    ),
-    Adapter(
-        name="mcp-memory-libsql",  # of npm
-        command=("mcp-memory-libsql",),
-        add=("create_entities",),
-        search=("search_nodes",),
-        to_add=lambda note: {"entities": [{"name": note.title, "entityType": "note", "observations": [note.text]}]},
-        to_search=lambda question: {"query": question, "limit": 5},
-        environment=lambda folder: {"LIBSQL_URL": f"file:{folder / 'memory.db'}"},
-    ),
-    Adapter(
-        name="mcp-memory-keeper",  # of npm
-        command=("mcp-memory-keeper",),
-        add=("context_save",),
-        search=("context_search_all",),
-        to_add=lambda note: {"key": note.title, "value": note.text},
-        to_search=lambda question: {"query": question, "limit": 5},
-        environment=lambda folder: {"DATA_DIR": str(folder), "MEMORY_KEEPER_EXPORT_DIR": str(folder)},
-    ),
-    Adapter(
-        name="memorygraph",  # pip install memorygraphMCP
-        command=("memorygraph",),
-        add=("store_memory",),
-        search=("recall_memories",),
-        to_add=lambda note: {"type": "general", "title": note.title, "content": note.text},
-        to_search=lambda question: {"query": question, "limit": 5},
-        environment=lambda folder: {"HOME": str(folder)},
-    ),
-    Adapter(
-        name="memento-mcp",  # of PyPI
-        command=("memento-mcp",),
-        add=("memento_remember",),
-        search=("memento_search",),
-        to_add=lambda note: {"action": "add", "text": note.text},
-        to_search=lambda question: {"query": question, "limit": 5},
-        environment=lambda folder: {"HOME": str(folder), "MEMENTO_DIR": str(folder)},
-        remark="words alone, unless a model or a key is there",
-    ),
-)
 
 
 @attrs.frozen
@@ -197,7 +58,7 @@ class Tool:
 
     def call(self, peer: peers.Peer, arguments: Mapping[str, Any]) -> str:
         known = {name: value for name, value in arguments.items() if name in self.arguments}
-        content = peer.call(self.name, known, 1)["result"]["content"]
+        content = peer.call(self.name, known)["result"]["content"]
         return "\n".join(part.get("text", "") for part in content)
 
 
@@ -232,7 +93,7 @@ def open_server(adapter: Adapter, folder: Path, limit: float) -> Iterator[Server
     try:
         with killed_after(peer, limit):
             peer.initialize()
-            offered = peer.ask("tools/list", {}, 1)["result"]["tools"]
+            offered = peer.ask("tools/list", {})["result"]["tools"]
             ready = (time.perf_counter() - peer.spawned) * 1000
             tools = Tool.choose(offered, adapter.add), Tool.choose(offered, adapter.search)
             yield Server(adapter, peer, ready, *tools)
@@ -249,7 +110,7 @@ def killed_after(peer: peers.Peer, seconds: float) -> Iterator[None]:
     try:
         yield
         nudge.start()
-        peer.end()
+        peer.close()
     except (RuntimeError, BrokenPipeError) as error:
         if time.perf_counter() - peer.spawned < seconds:
             raise
@@ -356,15 +217,12 @@ def main(arguments: Sequence[str]) -> None:
         if adapter.name in options.only:
             rows.add(row_of(adapter, notes, options.limit))
     report.show(f"{options.notes} notes of 1 KB, added and asked for", rows)
-    report.save("compare", rows, notes=options.notes)
+    name = report.name_of(parser, options)
+    report.save(name, rows, notes=options.notes)
     bars = {
         f"{row['server']}: {work}": row[f"{work} p50 ms"]
         for row in rows
         for work in ("add", "search")
         if "found" in row
     }
-    report.plot_bars("compare", f"{options.notes} notes of 1 KB, p50", bars, "ms")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    report.plot_bars(name, f"{options.notes} notes of 1 KB, p50", bars, "ms")

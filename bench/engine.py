@@ -19,7 +19,7 @@ import trio
 
 from bench import peers, report
 from bench.report import Rows, Times
-from bench.texts import TENTH, fill, query, text_of
+from bench.texts import FILTERS, fill, query, text_of
 from zapomni.cli.serve import SWITCH_SECONDS
 from zapomni.config import Settings
 from zapomni.embed import open_embedder
@@ -54,7 +54,7 @@ async def measure_searches(
     rows: Rows, passages: int, engine: MemoryEngine, space: Workspace, embedder: Embedder
 ) -> None:
     model = EmbeddingModel(embedder.name, embedder.dimension)
-    for name, filters in (("", Filters()), (", a filter that leaves 10 %", Filters(tags=(TENTH,)))):
+    for name, filters in FILTERS.items():
         whole, alone, embedding = Times(), Times(), Times()
         for _ in range(ROUNDS):
             text = query()
@@ -87,13 +87,10 @@ class Meanwhile:
 
     def note(self, rows: Rows, what: str, passages: int) -> None:
         rows.note(f"add {what}", passages=passages, **{"p50 ms": statistics.median(self.whole)})
-        rows.note(
-            "  longest time without a report of progress",
-            passages=passages,
-            **{"longest ms": max(self.gaps, default=0.0)},
-        )
+        rows.note("  longest time without a report of progress", passages=passages, **{"longest ms": max(self.gaps)})
         for name, times in self.answers.items():
-            rows.note(f"  {name} meanwhile", passages=passages, **times.figures(), **{"longest ms": max(times)})
+            longest = {"longest ms": max(times)} if times else {}  # a text may be too small for any to be answered
+            rows.note(f"  {name} meanwhile", passages=passages, calls=len(times), **times.figures(), **longest)
 
 
 async def measure_large(rows: Rows, engine: MemoryEngine, characters: int) -> None:
@@ -132,6 +129,7 @@ async def add_large(engine: MemoryEngine, characters: int, found: Meanwhile) -> 
         last = time.perf_counter()
         with found.whole.one():
             await engine.add_memory(text, progress=progress)
+        found.gaps.append((time.perf_counter() - last) * 1000)
         nursery.cancel_scope.cancel()
 
 
@@ -160,12 +158,9 @@ def main(arguments: Sequence[str]) -> None:
         data = Path(directory)
         trio.run(measure, rows, data, options.passages, min(options.large, 10_000_000))
         peers.wait_for_the_store_to_end(data)
+    name = report.name_of(parser, options)
     report.show("The engine by itself", rows)
-    report.save("engine", rows)
+    report.save(name, rows)
     largest = max(options.passages)
     bars = {row["what"]: row["p50 ms"] for row in rows if row["passages"] == largest and "p50 ms" in row}
-    report.plot_bars("engine", f"The engine at {largest:,} passages, p50", bars, "ms")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    report.plot_bars(name, f"The engine at {largest:,} passages, p50", bars, "ms")

@@ -3,14 +3,15 @@
 Every figure is taken at the client's end of the pipe. The two sides of a search, words and vectors, are also asked of
 the store alone, beside what one would do without an index: compare every vector, and read every text, in one process
 that has them all in memory. At the end stands how each grows: the exponent of the power of the size that fits best,
-where 1 is in step with the size and 0 not at all.
+where 1 is in step with the size and 0 not at all, and that of the last step alone, which tells whether it bends.
+
+The disk is told twice: as it was, with whatever the append-only file had not been rid of yet, and compacted.
 """
 
 from __future__ import annotations
 
 import argparse
 import heapq
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +24,12 @@ import trio
 
 from bench import peers, report
 from bench.report import Rows, Times
-from bench.texts import PER_MEMORY, RNG, TENTH, fill, query, text_of
+from bench.texts import FILTERS, PER_MEMORY, RNG, fill, query, text_of
 from zapomni.config import Settings
 from zapomni.embed import open_embedder
-from zapomni.engine import open_engine
+from zapomni.engine import MemoryEngine, open_engine
 from zapomni.models import EmbeddingModel, Filters, Statistics
-from zapomni.store.store import open_store
+from zapomni.store.store import Store, open_store
 from zapomni.terms import K1, B, query_terms
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ if TYPE_CHECKING:
 TEXTS = {"short": 80, "1 KB": 1_000, "100 KB": 100_000, "10 MB": 10_000_000}
 SMALL = 1_000  # characters; larger texts would change the size that is measured
 BOOK = 1_000_000
-FILTERS: Mapping[str, Mapping[str, Any]] = {"search": {}, "search, filter that leaves 10 %": {"tags": [TENTH]}}
-SIDES = {"": Filters(), ", filter that leaves 10 %": Filters(tags=(TENTH,))}
+ADDS = 100  # of a text, at the most
+LONG = 10_000_000  # characters from which an add reports its progress
+DRAWN = ("search", "words alone", "vectors alone")
 
 
 @attrs.frozen
@@ -59,21 +61,24 @@ def measure_adds(rows: Rows, chunks: int, server: peers.Peer, plan: Plan, longes
         if characters > longest:
             continue
         times = Times()
-        for number in range(max(1, min(plan.rounds, 1_000_000 // characters))):
+        reports: list[dict[str, Any]] | None = [] if characters >= LONG else None
+        for _ in range(max(1, min(plan.rounds, ADDS, 1_000_000 // characters))):
             text = text_of(characters)
             with times.one():
-                server.call("add_memory", {"text": text}, number)
-        rows.note(f"add, {name}", chunks=chunks, clients=1, calls=len(times), **times.figures())
+                server.call("add_memory", {"text": text}, reports)
+        cells = {} if reports is None else {"reports": len(reports)}
+        rows.note(f"add, {name}", chunks=chunks, clients=1, calls=len(times), **times.figures(), **cells)
 
 
 def measure_searches(rows: Rows, chunks: int, servers: Sequence[peers.Peer], plan: Plan) -> None:
     """Search through all servers at once, each driven by a thread that only waits for its pipe."""
 
-    def work(server: peers.Peer, questions: Sequence[str], filters: Mapping[str, Any]) -> Times:
+    def work(server: peers.Peer, questions: Sequence[str], filters: Filters) -> Times:
         times = Times()
-        for number, question in enumerate(questions):
+        tags = {"tags": filters.tags} if filters.tags else {}
+        for question in questions:
             with times.one():
-                server.call("search_memory", {"query": question, **filters}, number)
+                server.call("search_memory", {"query": question, **tags})
         return times
 
     for name, filters in FILTERS.items():
@@ -84,13 +89,13 @@ def measure_searches(rows: Rows, chunks: int, servers: Sequence[peers.Peer], pla
             passed = time.perf_counter() - begin
         times = Times(duration for part in found for duration in part)
         cells = {**times.figures(), "calls/s": len(times) / passed}
-        rows.note(name, chunks=chunks, clients=len(servers), calls=len(times), **cells)
+        rows.note(f"search{name}", chunks=chunks, clients=len(servers), calls=len(times), **cells)
 
 
 async def measure_sides(rows: Rows, chunks: int, space: Workspace, embedder: Embedder, plan: Plan) -> None:
     """Ask the store by itself for what a search needs of words and of vectors."""
     model = EmbeddingModel(embedder.name, embedder.dimension)
-    for name, filters in SIDES.items():
+    for name, filters in FILTERS.items():
         words, vectors = Times(), Times()
         for _ in range(plan.rounds):
             text = query()
@@ -124,8 +129,8 @@ def start_servers(data: Path, count: int) -> list[peers.Peer]:
     servers = [peers.Peer.start(peers.ours(data)) for _ in range(count)]
     for server in servers:
         server.initialize()
-        for number in range(10):
-            server.call("search_memory", {"query": query()}, number)
+        for _ in range(10):
+            server.call("search_memory", {"query": query()})
     return servers
 
 
@@ -147,13 +152,13 @@ def measure_writer(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
 def measure_large_texts(rows: Rows, chunks: int, data: Path, plan: Plan) -> None:
     (server,) = start_servers(data, 1)
     measure_adds(rows, chunks, server, plan, plan.largest_text)
-    server.call("create_workspace", {"name": "book"}, 1)
+    server.call("create_workspace", {"name": "book"})
     characters = min(BOOK, plan.largest_text)
-    server.call("add_memory", {"text": text_of(characters), "workspace": "book"}, 1)
+    server.call("add_memory", {"text": text_of(characters), "workspace": "book"})
     times = Times()
-    for number in range(min(plan.rounds, 20)):
+    for _ in range(min(plan.rounds, 20)):
         with times.one():
-            server.call("search_memory", {"query": query(), "workspace": "book"}, number)
+            server.call("search_memory", {"query": query(), "workspace": "book"})
     rows.note(f"search, one memory of {characters:,} characters", clients=1, calls=len(times), **times.figures())
     server.end()
 
@@ -170,20 +175,41 @@ async def measure(rows: Rows, data: Path, plan: Plan) -> None:
             await trio.to_thread.run_sync(measure_clients, rows, chunks, data, plan)
             await measure_sides(rows, chunks, store.workspace("default"), embedder, plan)
             await trio.to_thread.run_sync(measure_scans, rows, chunks, embedder.dimension, plan)
-            measure_costs(rows, empty, await engine.get_stats())
+            await measure_room(rows, empty, engine, store)
             if size != plan.sizes[-1]:
                 await trio.to_thread.run_sync(measure_writer, rows, chunks, data, plan)
         await trio.to_thread.run_sync(measure_large_texts, rows, chunks, data, plan)
 
 
-def measure_costs(rows: Rows, empty: Statistics, held: Statistics) -> None:
+async def measure_room(rows: Rows, empty: Statistics, engine: MemoryEngine, store: Store) -> None:
     """Note what the chunks take, without what an empty store takes."""
+    held = await engine.get_stats()
+    await compact(store)
+    compacted = await engine.get_stats()
     taken = {
         "memory": held.bytes_in_memory - empty.bytes_in_memory,
-        "disk": held.bytes_on_disk - empty.bytes_on_disk,
+        "disk, as it was": held.bytes_on_disk - empty.bytes_on_disk,
+        "disk, compacted": compacted.bytes_on_disk - empty.bytes_on_disk,
     }
     for name, size in taken.items():
         rows.note(name, chunks=held.total_chunks, **{"MB": size / 1e6, "bytes a chunk": size / held.total_chunks})
+
+
+async def compact(store: Store) -> None:
+    """Rewrite the append-only file; raises `RuntimeError` if the server could not."""
+    await rewritten(store)  # one may be going on by itself, and there can be no second
+    await store.connection.write("BGREWRITEAOF")
+    if b"aof_last_bgrewrite_status:ok" not in await rewritten(store):
+        raise RuntimeError("the append-only file could not be rewritten")
+
+
+async def rewritten(store: Store) -> bytes:
+    """Wait until no rewriting is going on or about to; return what the server then says of its files."""
+    while True:
+        state: bytes = await store.connection.read("INFO", "persistence")
+        if b"aof_rewrite_in_progress:0" in state and b"aof_rewrite_scheduled:0" in state:
+            return state
+        await trio.sleep(0.05)
 
 
 def growths(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[float, float]]:
@@ -195,12 +221,18 @@ def growths(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[float, float]]:
     return {what: line for what, line in found.items() if len(line) > 1}
 
 
+def exponents(line: Mapping[float, float]) -> dict[str, float]:
+    """Return how something grows over all of its sizes, and over the last two."""
+    parts = {"exponent": list(line.items()), "last step": sorted(line.items())[-2:]}
+    return {name: round(report.exponent(*zip(*points, strict=True)), 3) for name, points in parts.items()}
+
+
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench memory", description=__doc__)
     parser.add_argument("--chunks", type=int, nargs="+", default=[1_000, 10_000], help="sizes of the store")
     parser.add_argument("--huge", action="store_true", help="also 100,000 chunks, which takes minutes")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 2, 4, 8], help="processes that search at once")
-    parser.add_argument("--rounds", type=int, default=100, help="calls that each figure is taken from, per client")
+    parser.add_argument("--rounds", type=int, default=200, help="searches that each figure is taken from, per client")
     parser.add_argument("--largest-text", type=int, default=10_000_000, help="leave out texts of more characters")
     options = parser.parse_args(arguments)
     sizes = sorted({*options.chunks, *([100_000] if options.huge else [])})
@@ -211,13 +243,10 @@ def main(arguments: Sequence[str]) -> None:
         peers.wait_for_the_store_to_end(Path(directory))
     lines = growths(rows)
     for what, line in lines.items():
-        rows.note(f"growth of {what}", exponent=round(report.exponent(list(line), list(line.values())), 3))
+        rows.note(f"growth of {what}", **exponents(line))
+    name = report.name_of(parser, options)
     report.show("Memories through server processes; growth is the exponent of the size", rows)
-    report.save("memory", rows, **attrs.asdict(plan))
-    timed = {what: line for what, line in lines.items() if what not in ("memory", "disk")}
-    if timed:
-        report.plot_lines("memory", "Search by size, one client, p50", timed, across="chunks", unit="ms")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    report.save(name, rows, **attrs.asdict(plan))
+    drawn = {what: line for what, line in lines.items() if what.startswith(DRAWN)}
+    if drawn:
+        report.plot_lines(name, "Search by size, one client, p50", drawn, across="chunks", unit="ms")

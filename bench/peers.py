@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import subprocess
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import psutil
+from redis import Redis, exceptions
 
 from zapomni.store import reaper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+QUIET = 1.0  # seconds without growth after which a process is taken to be idle
 
 BARE = """
 import anyio
@@ -63,11 +67,24 @@ trio.run(server.run)
 
 
 @attrs.frozen
+class End:
+    """How a process ended once its input was closed."""
+
+    status: int
+    """As `subprocess` has it."""
+    seconds: float
+    """From the end of the input until it was gone."""
+    processor: float
+    """Seconds that it worked in all."""
+
+
+@attrs.frozen
 class Peer:
     """A process that speaks the protocol, driven line by line without an event loop in between."""
 
     process: subprocess.Popen[bytes]
     spawned: float
+    _ids: Iterator[int] = attrs.field(factory=itertools.count, init=False)
 
     @classmethod
     def start(
@@ -84,12 +101,15 @@ class Peer:
         )
         return cls(process, spawned)
 
-    def send(self, method: str, params: Mapping[str, Any], request_id: int | None = None) -> None:
-        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
-        if request_id is not None:
-            message["id"] = request_id
+    def request(self, method: str, params: Mapping[str, Any]) -> int:
+        """Send a request; return its id, which no other has."""
+        number = next(self._ids)
+        self._send({"id": number, "method": method, "params": params})
+        return number
+
+    def _send(self, message: Mapping[str, Any]) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         self.process.stdin.flush()
 
     def receive(self) -> dict[str, Any]:
@@ -100,16 +120,27 @@ class Peer:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def ask(self, method: str, params: Mapping[str, Any], request_id: int) -> dict[str, Any]:
-        """Send a request and return its answer; what the server says unasked meanwhile is passed over."""
-        self.send(method, params, request_id)
-        while (answer := self.receive()).get("id") != request_id or "method" in answer:
-            pass
+    def ask(
+        self, method: str, params: Mapping[str, Any], unasked: list[dict[str, Any]] | None = None
+    ) -> dict[str, Any]:
+        """Send a request and return its answer; what the server says unasked meanwhile goes to the list, if any."""
+        number = self.request(method, params)
+        while (answer := self.receive()).get("id") != number or "method" in answer:
+            if unasked is not None:
+                unasked.append(answer)
         return answer
 
-    def call(self, tool: str, arguments: Mapping[str, Any], request_id: int) -> dict[str, Any]:
-        """Call a tool; raises `RuntimeError` if it failed, since a failure is quick and would flatter the figures."""
-        answer = self.ask("tools/call", {"name": tool, "arguments": arguments}, request_id)
+    def call(
+        self, tool: str, arguments: Mapping[str, Any], reports: list[dict[str, Any]] | None = None
+    ) -> dict[str, Any]:
+        """Call a tool, and ask for reports of its progress if there is a list for them.
+
+        Raises `RuntimeError` if it failed, since a failure is quick and would flatter the figures.
+        """
+        params: dict[str, Any] = {"name": tool, "arguments": arguments}
+        if reports is not None:
+            params["_meta"] = {"progressToken": "progress"}
+        answer = self.ask("tools/call", params, reports)
         if "error" in answer or answer["result"].get("isError"):
             raise RuntimeError(f"{tool}: {answer.get('error') or answer['result']['content'][0].get('text')}")
         return answer
@@ -117,25 +148,40 @@ class Peer:
     def initialize(self) -> float:
         """Shake hands; return the seconds since the process was spawned."""
         client = {"name": "bench", "version": "1"}
-        self.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}, 0)
+        self.ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})
         passed = time.perf_counter() - self.spawned
-        self.send("notifications/initialized", {})
+        self._send({"method": "notifications/initialized", "params": {}})
         return passed
 
     def resident_bytes(self) -> int:
         return int(psutil.Process(self.process.pid).memory_info().rss)
 
-    def end(self) -> tuple[float, float]:
-        """Close the input; return the seconds until the process was gone, and the processor time it took in all."""
+    def settle(self) -> None:
+        """Wait until the process has taken no more memory for a while."""
+        most, since = self.resident_bytes(), time.monotonic()
+        while time.monotonic() - since < QUIET:
+            time.sleep(0.05)
+            if (now := self.resident_bytes()) > most:
+                most, since = now, time.monotonic()
+
+    def close(self) -> End:
+        """Close the input, and wait until the process is gone, in whatever way."""
         assert self.process.stdin is not None
         closed = time.perf_counter()
         self.process.stdin.close()
-        _, _, usage = os.wait4(self.process.pid, 0)
-        self.process.returncode = 0
+        _, status, usage = os.wait4(self.process.pid, 0)
         passed = time.perf_counter() - closed
+        self.process.returncode = os.waitstatus_to_exitcode(status)
         assert self.process.stdout is not None
         self.process.stdout.close()
-        return passed, usage.ru_utime + usage.ru_stime
+        return End(self.process.returncode, passed, usage.ru_utime + usage.ru_stime)
+
+    def end(self) -> End:
+        """Do the same to a server that has to end in order; raises `RuntimeError` if not, since a crash is quick."""
+        ended = self.close()
+        if ended.status:
+            raise RuntimeError(f"the server ended with status {ended.status}")
+        return ended
 
 
 def inhabitants(folder: Path) -> list[psutil.Process]:
@@ -182,3 +228,17 @@ def wait_for_the_store_to_end(data: Path) -> None:
     while not reaper.try_lock(lock, fcntl.LOCK_EX):
         time.sleep(0.02)
     os.close(lock)
+
+
+def wait_for_the_store_to_answer(data: Path) -> None:
+    """Wait until the store of a data directory has been started and has read its file."""
+    with Redis(unix_socket_path=str(data / "store" / "server.sock")) as client:
+        while not answers(client):
+            time.sleep(0.02)
+
+
+def answers(client: Any) -> bool:  # not all of a client has types
+    try:
+        return bool(client.ping())
+    except (exceptions.ConnectionError, exceptions.BusyLoadingError):
+        return False

@@ -1,14 +1,14 @@
 """How long until a client can work: spawn to the first answers, against a bare server on the SDK.
 
-The last rows go on to a first search, in an empty store and in filled ones, with the store's process already running
-(another client has it open) and not.
+A server goes on working after it has answered: ours starts the store and loads the model. So its memory is taken at
+once and again when it is idle, and it is idle when its input ends. The last rows go on to a first search, in an empty
+store and in filled ones, with the store's process already running (another client has it open) and not.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from functools import partial
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         ways: dict[str, Callable[[], dict[str, float]]] = {
             BARE: partial(_start, peers.bare()),
-            "zapomni serve": partial(_start, peers.ours(Path(folder, "unused"))),
+            "zapomni serve": partial(_start_unsearched, Path(folder, "unsearched")),
         }
         for size in sizes:
             data = Path(folder, str(size))
@@ -49,14 +49,15 @@ def main(arguments: Sequence[str]) -> None:
         for _ in range(options.rounds):
             for name, start in ways.items():
                 found[name].append(start())
-        for size in sizes:
-            peers.wait_for_the_store_to_end(Path(folder, str(size)))
+        for data in Path(folder).iterdir():
+            peers.wait_for_the_store_to_end(data)
     rows = [_row(name, runs, found[BARE]) for name, runs in found.items()]
+    output = report.name_of(parser, options)
     report.show(f"Start, median of {options.rounds} rounds in turns", rows)
-    report.save("startup", rows, rounds=options.rounds)
+    report.save(output, rows, rounds=options.rounds)
     bars = {f"{name}: initialize": _median(found[name], "initialize ms") for name in (BARE, "zapomni serve")}
     bars |= {f"{name}: search": _median(found[name], "search ms") for name in list(ways)[2:]}
-    report.plot_bars("startup", "Spawn to the first answers", bars, "ms")
+    report.plot_bars(output, "Spawn to the first answers", bars, "ms")
 
 
 def _median(runs: Sequence[dict[str, float]], figure: str) -> float:
@@ -68,8 +69,14 @@ def _row(name: str, runs: Sequence[dict[str, float]], bare: Sequence[dict[str, f
     for figure in runs[0]:
         row[figure] = round(_median(runs, figure), 1)
         if figure in bare[0]:
-            row[f"{figure} x"] = round(_median(runs, figure) / _median(bare, figure), 2)
+            values, bases = ([run[figure] for run in each] for each in (runs, bare))
+            row[f"{figure} x"] = "1" if name == BARE else report.ratio(values, bases)
     return row
+
+
+def _start_unsearched(data: Path) -> dict[str, float]:
+    peers.wait_for_the_store_to_end(data)
+    return _start(peers.ours(data), data, search=False)
 
 
 def _start_cold(data: Path) -> dict[str, float]:
@@ -80,28 +87,26 @@ def _start_cold(data: Path) -> dict[str, float]:
 def _start_beside(data: Path) -> dict[str, float]:
     other = peers.Peer.start(peers.ours(data), NO_LINGER)
     other.initialize()
-    other.call("search_memory", {"query": query()}, 1)
+    other.call("search_memory", {"query": query()})
     figures = _start(peers.ours(data), data)
     other.end()
     return figures
 
 
-def _start(command: list[str], data: Path | None = None) -> dict[str, float]:
-    """Start a server, search if it has data, and end it."""
+def _start(command: list[str], data: Path | None = None, *, search: bool = True) -> dict[str, float]:
+    """Start a server, search if it has data, wait until it is idle, and end it."""
     peer = peers.Peer.start(command, NO_LINGER)
     initialized = peer.initialize()
-    peer.ask("tools/list", {}, 1)
+    peer.ask("tools/list", {})
     figures = {"initialize ms": initialized * 1000, "tools/list ms": (time.perf_counter() - peer.spawned) * 1000}
-    store = {}
-    if data is not None:
-        peer.call("search_memory", {"query": query()}, 2)
+    memory = {"RSS MB at tools/list": peer.resident_bytes() / 1e6}
+    if data is not None and search:
+        peer.call("search_memory", {"query": query()})
         figures["search ms"] = (time.perf_counter() - peer.spawned) * 1000
-        store["store RSS MB"] = peers.resident_megabytes(peers.inhabitants(data))
-    resident = peer.resident_bytes()
-    gone, processor = peer.end()
-    ended = {"gone after EOF ms": gone * 1000, "CPU ms": processor * 1000, "RSS MB": resident / 1e6}
-    return {**figures, **ended, **store}
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    if data is not None:
+        peers.wait_for_the_store_to_answer(data)
+    peer.settle()
+    memory["idle RSS MB"] = peer.resident_bytes() / 1e6
+    store = {} if data is None else {"store RSS MB": peers.resident_megabytes(peers.inhabitants(data))}
+    ended = peer.end()
+    return {**figures, **memory, "gone after EOF ms": ended.seconds * 1000, "CPU ms": ended.processor * 1000, **store}

@@ -11,15 +11,20 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import memory, report
 from bench.__main__ import COMMANDS
+
+if TYPE_CHECKING:
+    from zapomni.store.store import Store
+    from zapomni.store.workspace import Workspace
 
 ROOT = Path(__file__).parent.parent
 HELP = """
@@ -190,6 +195,19 @@ def test_growth_is_of_what_was_measured_at_several_sizes_with_one_client() -> No
         {"what": "add, short", "chunks": 100, "clients": 1, "p50 ms": 3.0},
     ]
     assert memory.growths(rows) == {"search": {10: 2.0, 100: 4.0}, "disk": {10: 1.0, 100: 10.0}}
+
+
+def test_growth_is_told_over_all_sizes_and_over_the_last_two() -> None:
+    assert memory.exponents({10: 1.0, 100: 1.0, 1000: 10.0}) == {"exponent": 0.5, "last step": 1.0}
+
+
+async def test_a_compacted_store_takes_less_room(store: Store, workspace: Workspace) -> None:
+    for _ in range(50):
+        await store.connection.write("SET", f"{{{workspace.name}}}:large", b"x" * 100_000)
+    before = (await workspace.statistics()).bytes_on_disk
+    with trio.fail_after(60):
+        await memory.compact(store)
+    assert (await workspace.statistics()).bytes_on_disk < before - 4_000_000
 
 
 def test_every_command_helps() -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
+import psutil
 import pytest
 
-from bench import compare, peers
+from bench import adapters, compare, peers
+from tests.fakes import FakeEngine
+from zapomni.tools import AddMemoryTool, SearchMemoryTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-OURS = compare.ADAPTERS[0]
-NOTES = [compare.Note.make(number) for number in range(1, 4)]
+OURS = adapters.ADAPTERS[0]
+NOTES = [adapters.Note.make(number) for number in range(1, 4)]
 
 # A server with two tools that keeps what it is told in a file, or only in its head, or says that searching failed.
 TINY = """
@@ -51,8 +55,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "PATIENCE", 0.0)
 
 
-def tiny(way: str) -> compare.Adapter:
-    return compare.Adapter(
+def tiny(way: str) -> adapters.Adapter:
+    return adapters.Adapter(
         name=way,
         command=(sys.executable, "-c", TINY, way),
         add=("add",),
@@ -75,7 +79,7 @@ def asleep(folder: Path, *words: str) -> Iterator[int]:
 
 
 def test_no_note_is_taken_for_another() -> None:
-    notes = [compare.Note.make(number) for number in range(1, 301)]
+    notes = [adapters.Note.make(number) for number in range(1, 301)]
     for note in notes:
         assert note.answer in note.title
         assert [other for other in notes if note.answer in other.text + other.title] == [note]
@@ -132,3 +136,52 @@ def test_our_own_notes_outlive_a_kill() -> None:
     row = compare.row_of(OURS, NOTES, 60)
     assert row["state"] == "measured"
     assert row["found"] == row["after restart"] == row["after kill -9"] == 1
+
+
+@pytest.mark.parametrize("adapter", adapters.ADAPTERS, ids=lambda adapter: adapter.name)
+def test_an_adapter_hands_over_the_note_and_the_question_and_stays_in_its_folder(
+    adapter: adapters.Adapter, tmp_path: Path
+) -> None:
+    note = adapters.Note.make(5)
+    assert note.text in json.dumps(adapter.to_add(note), ensure_ascii=False).replace("\\n", "\n")
+    assert note.question in adapter.to_search(note.question).values()
+    assert str(tmp_path) in " ".join(adapter.environment(tmp_path).values())
+    assert adapter.command
+    assert adapter.add
+    assert adapter.search
+
+
+def test_our_own_adapter_knows_our_tools() -> None:
+    engine: Any = FakeEngine()
+    tools = AddMemoryTool(engine), SearchMemoryTool(engine)
+    offered = [{"name": tool.name, "inputSchema": tool.input_schema} for tool in tools]
+    add, search = compare.Tool.choose(offered, OURS.add), compare.Tool.choose(offered, OURS.search)
+    assert set(OURS.to_add(adapters.Note.make(1))) <= add.arguments
+    assert set(OURS.to_search("a question")) <= search.arguments
+
+
+def test_the_first_name_that_is_offered_is_the_tool() -> None:
+    offered = [{"name": "old", "inputSchema": {"properties": {"text": {}}}}, {"name": "other", "inputSchema": {}}]
+    assert compare.Tool.choose(offered, ["new", "old"]) == compare.Tool("old", frozenset({"text"}))
+    with pytest.raises(RuntimeError, match="offers none of new"):
+        compare.Tool.choose(offered, ["new"])
+
+
+def test_the_work_is_done_by_a_real_server() -> None:
+    figures = compare.measure(OURS, [adapters.Note.make(number) for number in range(3)], limit=60)
+    assert figures["found"] == 1
+    assert figures["RSS MB"] > 1
+
+
+def test_a_server_that_never_answers_is_ended() -> None:
+    silent = attrs.evolve(OURS, command=(sys.executable, "-c", "import time; time.sleep(600)"))
+    with pytest.raises(RuntimeError, match="the server ended"):
+        compare.measure(silent, [adapters.Note.make(1)], limit=0.2)
+    assert not [child for child in psutil.Process().children() if "time.sleep(600)" in child.cmdline()]
+
+
+def test_notes_differ_in_what_is_asked_for() -> None:
+    notes = [adapters.Note.make(number) for number in range(1000)]
+    assert len({note.answer for note in notes}) == len(notes)
+    assert all(note.text.startswith(f"{note.question} {note.answer}") for note in notes)
+    assert not any(note.answer in note.question for note in notes)
