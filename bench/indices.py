@@ -9,76 +9,53 @@ takes in memory is what the server has less of when the part is removed. The dat
 from __future__ import annotations
 
 import argparse
-import shutil
-import subprocess
-import sys
 import tempfile
-import time
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 import trio
-from redis import Redis, exceptions
 
-from bench import peers, report
+from bench import peers, report, texts
+from bench.cold_starts import start_cold
 from bench.quality import SHOWN, Collection, ask, means
 from bench.report import Rows, Times
-from bench.store import CENTRES, MODEL, memory, passages
+from bench.sides import (
+    ADD,
+    FIRST,
+    INDEX_VECTORS,
+    INDEX_WORDS,
+    OURS,
+    THEIRS,
+    WANTED,
+    FalkorDB,
+    Side,
+    Table,
+    Zapomni,
+    outcome,
+    whole,
+)
+from bench.store import CENTRES, draw_vector, memory, passages
 from zapomni.config import Settings
 from zapomni.errors import DatabaseError
-from zapomni.models import Filters, NewChunk
 from zapomni.store.connection import Connection, open_connection
 from zapomni.store.cypher import render
-from zapomni.store.cypher import rows as rows_of
-from zapomni.store.embedded import find_binaries
-from zapomni.store.names import Keys
 from zapomni.store.store import Store, open_store
 from zapomni.store.writing import BATCH
-from zapomni.terms import K1, LETTERS, B, indexed_terms, query_terms
+from zapomni.terms import LETTERS, query_terms
 from zapomni.terms.stopwords import STOP_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from numpy.typing import NDArray
 
-    from zapomni.store.workspace import Workspace
-
-THEIRS, OURS = "FalkorDB", "Zapomni"
-GRAPH = "passages"
-FIRST = 1  # the number that Zapomni gives to the first passage of a workspace
-WANTED = 10
 QUERIES = 100
 TENTH = 3
-SCALE = 10_000  # whole numbers are read faster, and a cosine knows no scale
 PATIENCE = 3600.0  # seconds
-COMMON = "w5"  # a word that many passages have
-STEP = 1000  # keys that are removed at once
-
-DROP_VECTORS = "DROP VECTOR INDEX FOR (v:Vector) ON (v.vector)"
-DROP_WORDS = "DROP FULLTEXT INDEX FOR (t:Text) ON (t.text)"
-INDEX_VECTORS = (
-    "CREATE VECTOR INDEX FOR (v:Vector) ON (v.vector) "
-    f"OPTIONS {{dimension: {MODEL.dimension}, similarityFunction: 'cosine'}}"
-)
-INDEX_WORDS = "CREATE FULLTEXT INDEX FOR (t:Text) ON (t.text)"
-ADD = """
-UNWIND range(0, size($texts) - 1) AS i
-CREATE (:Text:Vector {number: $first + i, tenth: $tenth, text: $texts[i], vector: vecf32($vectors[i])})
-"""
-ADD_TEXTS = "UNWIND range(0, size($texts) - 1) AS i CREATE (:Text {number: $first + i, text: $texts[i]})"
-NEAREST = "CALL db.idx.vector.queryNodes('Vector', 'vector', $asked, vecf32($vector)) YIELD node, score"
-BY_WORDS = """
-CALL db.idx.fulltext.queryNodes('Text', $words) YIELD node, score
-RETURN node.number ORDER BY score DESC LIMIT $asked
-"""
-
-STATUS = "CALL db.indexes() YIELD status"
 
 # What it is, a text, and a query.
 SPELLINGS = (
@@ -88,114 +65,6 @@ SPELLINGS = (
     ("a word with a hyphen", "The foo-bar is here", "foo-bar"),
     ("a lone asterisk", "Nothing of that kind", "*"),
 )
-
-
-def whole(vector: NDArray[np.float32]) -> list[int]:
-    numbers: list[int] = np.rint(vector * SCALE).astype(int).tolist()
-    return numbers
-
-
-@attrs.frozen
-class FalkorDB:
-    """A graph with FalkorDB's own indices."""
-
-    connection: Connection
-    graph: str = GRAPH
-
-    async def write(self, query: str) -> None:
-        await self.connection.write("GRAPH.QUERY", self.graph, query)
-
-    async def read(self, query: str) -> list[list[Any]]:
-        return rows_of(await self.connection.read("GRAPH.RO_QUERY", self.graph, query))
-
-    async def nearest(self, vector: NDArray[np.float32], asked: int = WANTED, *, tenth: int | None = None) -> list[int]:
-        condition = "" if tenth is None else "WHERE node.tenth = $tenth"
-        query = f"{NEAREST} {condition} RETURN node.number ORDER BY score"
-        found = await self.read(render(query, asked=asked, vector=whole(vector), tenth=tenth))
-        return [number for (number,) in found][:WANTED]
-
-    async def by_words(self, words: str, asked: int = WANTED) -> list[int]:
-        return [number for (number,) in await self.read(render(BY_WORDS, words=words, asked=asked))]
-
-    async def add_texts(self, texts: Sequence[str]) -> None:
-        await self.write(INDEX_WORDS)
-        for begin in range(0, len(texts), BATCH):
-            await self.write(render(ADD_TEXTS, first=FIRST + begin, texts=texts[begin : begin + BATCH]))
-
-    async def wait_until_indexed(self) -> None:
-        # Nothing but asking again tells.
-        while any(status != b"OPERATIONAL" for (status,) in await self.read(STATUS)):  # noqa: ASYNC110
-            await trio.sleep(0.05)
-
-    async def drop_vectors(self) -> None:
-        await self.write(DROP_VECTORS)
-        await self.write("MATCH (v:Vector) SET v.vector = null")  # the index has a copy of its own
-
-    async def drop_words(self) -> None:
-        await self.write(DROP_WORDS)
-
-
-@attrs.frozen
-class Zapomni:
-    """A workspace of Zapomni's store."""
-
-    store: Store
-    name: str = "default"
-    workspace: Workspace = attrs.field(init=False)
-    """One handle, since it remembers where the vectors are."""
-
-    @workspace.default
-    def _open(self) -> Workspace:
-        return self.store.workspace(self.name)
-
-    @property
-    def connection(self) -> Connection:
-        return self.store.connection
-
-    async def nearest(self, vector: NDArray[np.float32], asked: int = WANTED, *, tenth: int | None = None) -> list[int]:
-        filters = Filters() if tenth is None else Filters(tags=(f"tenth{tenth}",))
-        found = await self.workspace.search_vectors(vector, MODEL, count=asked, filters=filters)
-        return [int(number) for number in found.numbers[:WANTED]]
-
-    async def by_words(self, terms: dict[str, float], asked: int = WANTED) -> list[int]:
-        found = await self.workspace.search_words(terms, count=asked, k1=K1, b=B)
-        return [int(number) for number in found.numbers]
-
-    async def add_texts(self, texts: Sequence[str]) -> None:
-        """Store texts as the passages of one memory."""
-        await self.store.create_workspace(self.name)
-        chunks, begin = [], 0
-        for text in texts:
-            terms = indexed_terms(text)
-            chunks.append(NewChunk(begin, begin + len(text), terms.counts, terms.length))
-            begin += len(text)
-        await self.workspace.add(memory("".join(texts), 0), chunks)
-
-    async def drop_vectors(self) -> None:
-        await self.connection.write("DEL", Keys(self.name).vectors(1))
-
-    async def drop_words(self) -> None:
-        keys = Keys(self.name)
-        names = [name.decode() for name in await self.connection.read("SMEMBERS", keys.index)]
-        for begin in range(0, len(names), STEP):
-            await self.connection.write("DEL", *map(keys.entry, names[begin : begin + STEP]))
-
-
-type Side = FalkorDB | Zapomni
-
-
-@attrs.frozen
-class Table:
-    """Rows with a figure of each side."""
-
-    rows: Rows
-
-    def note(self, what: str, theirs: object, ours: object = "") -> None:
-        self.rows.note(what, **{THEIRS: theirs, OURS: ours})
-
-    def note_times(self, what: str, theirs: Times, ours: Times) -> None:
-        for percent in (50, 95):
-            self.note(f"{what}, p{percent} ms", *(report.percentile(times, percent) for times in (theirs, ours)))
 
 
 async def fill(table: Table, theirs: FalkorDB, ours: Zapomni, total: int) -> NDArray[np.float32]:
@@ -226,18 +95,17 @@ async def fill(table: Table, theirs: FalkorDB, ours: Zapomni, total: int) -> NDA
 
 
 async def search(table: Table, sides: Sequence[Side], vectors: NDArray[np.float32]) -> None:
-    asking = [passages(1)[1][0] for _ in range(QUERIES)]
+    asking = [draw_vector() for _ in range(QUERIES)]
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     for asked in (WANTED, 10 * WANTED):
         taken, right, left = (Times(), Times()), [0, 0], [0, 0]
-        for chunk in asking:
-            assert chunk.vector is not None
-            nearest = set((np.argsort(-(units @ chunk.vector))[:WANTED] + FIRST).tolist())
+        for vector in asking:
+            nearest = set((np.argsort(-(units @ vector))[:WANTED] + FIRST).tolist())
             for place, side in enumerate(sides):
                 with taken[place].one():
-                    found = await side.nearest(chunk.vector, asked)
+                    found = await side.nearest(vector, asked)
                 right[place] += len(nearest & set(found))
-                left[place] += len(await side.nearest(chunk.vector, asked, tenth=TENTH))
+                left[place] += len(await side.nearest(vector, asked, tenth=TENTH))
         table.note_times(f"{asked} by vectors", *taken)
         table.note(f"{asked} by vectors, recall@{WANTED}", *(count / WANTED / QUERIES for count in right))
         table.note(f"{asked} by vectors, left of {WANTED} by a filter of 10 %", *(count / QUERIES for count in left))
@@ -246,91 +114,12 @@ async def search(table: Table, sides: Sequence[Side], vectors: NDArray[np.float3
 async def search_words(table: Table, theirs: FalkorDB, ours: Zapomni) -> None:
     taken = Times(), Times()
     for _ in range(QUERIES):
-        words = list(passages(1)[1][0].terms)[-6:]  # the common ones come earlier
+        words = texts.query().split()
         with taken[0].one():
             await theirs.by_words("|".join(words))
         with taken[1].one():
             await ours.by_words(dict.fromkeys(words, 1.0))
     table.note_times(f"{WANTED} by words", *taken)
-
-
-async def outcome(work: Callable[[], Any]) -> str:
-    """Tell what comes of a search: how many rows, or an error."""
-    try:
-        return f"{len(await work())} found"
-    except DatabaseError:
-        return "an error"
-
-
-def start_plainly(directory: Path, words: str) -> tuple[float, float]:
-    """Start FalkorDB with its own defaults; return the seconds to its first answer, and until it finds everything."""
-    binaries, path = find_binaries(), directory / "plain.sock"
-    options = {"port": "0", "dir": str(directory), "unixsocket": str(path), "save": "", "appendonly": "yes"}
-    arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
-    begin = time.perf_counter()
-    with subprocess.Popen(
-        [binaries.server, *arguments, "--loadmodule", binaries.module], stdout=subprocess.DEVNULL
-    ) as process:
-        try:
-            client: Any = Redis(unix_socket_path=str(path), socket_timeout=None)  # not all of it has types
-            while not answers(client):
-                time.sleep(0.02)
-            first = time.perf_counter() - begin
-            for query in (
-                render(f"{NEAREST} RETURN node.number", asked=WANTED, vector=whole(CENTRES[0])),
-                render(BY_WORDS, words=words, asked=WANTED),
-            ):
-                while not finds_all(client, query):
-                    time.sleep(0.02)
-            return first, time.perf_counter() - begin
-        finally:
-            process.kill()
-
-
-def answers(client: Any) -> bool:
-    try:
-        return bool(client.ping())
-    except (exceptions.ConnectionError, exceptions.BusyLoadingError):
-        return False
-
-
-def finds_all(client: Any, query: str) -> bool:
-    try:
-        return len(rows_of(client.execute_command("GRAPH.RO_QUERY", GRAPH, query))) == WANTED
-    except exceptions.ResponseError:  # now and then an index is not there yet when the server first answers
-        return False
-
-
-async def start_cold(table: Table, folder: Path, settings: dict[str, Settings]) -> None:
-    """Start both anew, FalkorDB in both of its ways, and time their first answers."""
-    shutil.copytree(folder / THEIRS / "store", folder / "plain")
-    first, all_found = await trio.to_thread.run_sync(start_plainly, folder / "plain", COMMON)
-    begin = time.perf_counter()
-    async with open_store(settings[OURS]) as store:
-        await store.ready()
-        ours = [time.perf_counter() - begin]
-        side = Zapomni(store)
-        assert len(await side.nearest(CENTRES[0])) == len(await side.by_words({COMMON: 1.0})) == WANTED
-        ours.append(time.perf_counter() - begin)
-    table.note("cold start to the first answer, s", first, ours[0])
-    table.note("cold start to whole answers, s", all_found, ours[1])
-    begin = time.perf_counter()
-    async with open_connection(settings[THEIRS]) as connection:
-        theirs = FalkorDB(connection)
-        await connection.ready()
-        table.note("DELAY_INDEXING: to the first answer, s", time.perf_counter() - begin)
-        for what, work in {
-            "by vectors": partial(theirs.nearest, CENTRES[0]),
-            "by words": partial(theirs.by_words, COMMON),
-        }.items():
-            table.note(f"DELAY_INDEXING: a search {what} at once", await outcome(work))
-        times = Times()
-        with times.one():
-            await theirs.write(render(ADD_TEXTS, first=0, texts=["another"]))
-        table.note("DELAY_INDEXING: a write at once, s", times[0] / 1e3)
-        await theirs.wait_until_indexed()
-        assert len(await theirs.nearest(CENTRES[0])) == len(await theirs.by_words(COMMON)) == WANTED
-        table.note("DELAY_INDEXING: to whole answers, s", time.perf_counter() - begin)
 
 
 async def settled_memory(connection: Connection) -> int:
@@ -472,11 +261,8 @@ def main(arguments: Sequence[str]) -> None:
     told = ", ".join(f"{name} {number}" for name, number in found.items())
     title = f"FalkorDB's indices against Zapomni's, {options.passages:,} passages ({told})"
     report.show(title, rows)
-    report.save("indices", rows, passages=options.passages, **found)
+    name = report.name_of(parser, options)
+    report.save(name, rows, passages=options.passages, **found)
     starts = [row for row in rows if row["what"].startswith(("cold start", "DELAY")) and row["what"].endswith(", s")]
     bars = {f"{side}: {row['what'][:-3]}": row[side] for row in starts for side in (THEIRS, OURS) if row[side] != ""}
-    report.plot_bars("indices", title, bars, "s")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    report.plot_bars(name, title, bars, "s")

@@ -1,16 +1,17 @@
 """What the store can do: writing, searching and cold starts, without the engine.
 
-Passages are random words with a natural distribution; vectors lie in clusters. Everything is durable when it counts
-(`appendfsync always`). The last rows measure a cold start of the directory that the first rows filled.
+Passages are words of `bench.texts`; vectors lie in clusters. Everything is durable when it counts (`appendfsync
+always`). The last rows measure a cold start of the directory that the first rows filled.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
+import itertools
 import tempfile
 import time
 import uuid
+from collections import Counter
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,6 +22,7 @@ import trio
 
 from bench import peers, report
 from bench.report import Rows, Times
+from bench.texts import FILTERS, WORDS, draw_words, query
 from zapomni.config import Settings
 from zapomni.models import EmbeddingModel, Filters, NewChunk, NewMemory
 from zapomni.store.store import Store, open_store
@@ -29,29 +31,34 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from multiprocessing.connection import Connection
 
+    from numpy.typing import NDArray
+
 MODEL = EmbeddingModel("bench", 256)
-WORDS = 110
-VOCABULARY = 50_000
+LENGTH = 110  # words of a passage
+COMMON = WORDS[4]  # which many passages have
+CASES = {**FILTERS, ", a filter that leaves 0.5 %": Filters(tags=("rare3",))}
 BATCH = 100
+NUMBERS = itertools.count()  # of the memories, whose tags go by them: so each filter leaves the share that it is to
 RNG = np.random.default_rng(1)
 CENTRES = RNG.normal(size=(200, MODEL.dimension)).astype(np.float32)
 
 
 def passages(count: int) -> tuple[str, list[NewChunk]]:
     """Return a text and its chunks, with words, vectors and all."""
-    ranks = np.minimum(RNG.zipf(1.3, size=(count, WORDS)), VOCABULARY)
-    vectors = CENTRES[RNG.integers(0, len(CENTRES), count)] + RNG.normal(size=(count, MODEL.dimension)) * 0.8
     texts, chunks, position = [], [], 0
-    for row, vector in zip(ranks.tolist(), vectors.astype(np.float32), strict=True):
-        words = [f"w{rank}" for rank in row]
+    for _ in range(count):
+        words = draw_words(LENGTH)
         text = " ".join(words) + ". "
-        terms: dict[str, int] = {}
-        for word in words:
-            terms[word] = terms.get(word, 0) + 1
         texts.append(text)
-        chunks.append(NewChunk(position, position + len(text), terms, WORDS, vector))
+        chunks.append(NewChunk(position, position + len(text), Counter(words), LENGTH, draw_vector()))
         position += len(text)
     return "".join(texts), chunks
+
+
+def draw_vector() -> NDArray[np.float32]:
+    """Return a vector near one of the centres."""
+    centre: NDArray[np.float32] = CENTRES[RNG.integers(len(CENTRES))]
+    return centre + RNG.normal(size=MODEL.dimension).astype(np.float32) * np.float32(0.8)
 
 
 def memory(text: str, number: int) -> NewMemory:
@@ -121,6 +128,14 @@ async def waits(store: Store, watcher: Watcher) -> dict[str, float]:
     return {"longest read ms": watcher.longest(), "longest write ms": await longest_command(store)}
 
 
+async def add(store: Store, batches: Sequence[tuple[str, list[NewChunk]]]) -> float:
+    """Add memories; return how many chunks a second were written."""
+    space, begin = store.workspace("default"), time.perf_counter()
+    for text, chunks in batches:
+        await space.add(memory(text, next(NUMBERS)), chunks)
+    return sum(len(chunks) for _, chunks in batches) / (time.perf_counter() - begin)
+
+
 async def fill(rows: Rows, store: Store, watcher: Watcher, total: int) -> None:
     space = store.workspace("default")
     ready = [passages(BATCH) for _ in range(20)]
@@ -128,29 +143,20 @@ async def fill(rows: Rows, store: Store, watcher: Watcher, total: int) -> None:
     await trio.sleep(3)
     rows.note("nothing is written", **{"longest read ms": watcher.longest()})
     await store.connection.write("CONFIG", "SET", "latency-monitor-threshold", 1)
-    begin = time.perf_counter()
-    for number, (text, chunks) in enumerate(ready):
-        await space.add(memory(text, number), chunks)
-    rate = BATCH * len(ready) / (time.perf_counter() - begin)
+    rate = await add(store, ready)
     rows.note(f"ingest, memories of {BATCH} chunks", **{"chunks/s": rate}, **await waits(store, watcher))
-    text, chunks = passages(2000)
+    ready = [passages(2000)]
     watcher.longest()
-    begin = time.perf_counter()
-    await space.add(memory(text, 0), chunks)
-    rate = 2000 / (time.perf_counter() - begin)
+    rate = await add(store, ready)
     rows.note("ingest, one memory of 2,000 chunks", **{"chunks/s": rate}, **await waits(store, watcher))
     await flush(rows, store)
-    watcher.longest()
+    await waits(store, watcher)  # from here on
     while (held := (await space.info()).chunks) < total:
-        text, chunks = passages(min(BATCH, total - held))
-        await space.add(memory(text, held), chunks)
+        await add(store, [passages(min(BATCH, total - held))])
     ready = [passages(BATCH) for _ in range(10)]
-    used, begin = await processor_time(store), time.perf_counter()
-    for number, (text, chunks) in enumerate(ready):
-        await space.add(memory(text, number), chunks)
-    rate = BATCH * len(ready) / (time.perf_counter() - begin)
+    used, rate = await processor_time(store), await add(store, ready)
     busy = (await processor_time(store) - used) / len(ready) / 2
-    rows.note(f"ingest at {total:,} chunks", **{"chunks/s": rate}, **await waits(store, watcher))
+    rows.note(f"ingest at {held:,} chunks", **{"chunks/s": rate}, **await waits(store, watcher))
     rows.note("processor time of a transaction of 50 chunks", **{"p50 ms": 1e3 * busy})
 
 
@@ -159,12 +165,12 @@ async def flush(rows: Rows, store: Store) -> None:
     space = store.workspace("default")
     for size in (1, 50):
         ways = {"": ("always", Times()), ", flushed once a second": ("everysec", Times())}
-        for number in range(100):
+        for _ in range(100):
             for policy, times in ways.values():
                 await store.connection.write("CONFIG", "SET", "appendfsync", policy)
                 text, chunks = passages(size)
                 with times.one():
-                    await space.add(memory(text, number), chunks)
+                    await space.add(memory(text, next(NUMBERS)), chunks)
         for name, (_, times) in ways.items():
             rows.note(f"add, chunks: {size}{name}", **times.figures())
         await store.connection.write("CONFIG", "SET", "appendfsync", "always")
@@ -172,18 +178,12 @@ async def flush(rows: Rows, store: Store) -> None:
 
 async def search(rows: Rows, store: Store) -> None:
     space = store.workspace("default")
-    cases = {
-        "": Filters(),
-        ", a filter that leaves 10 %": Filters(tags=("tenth3",)),
-        ", 0.5 %": Filters(tags=("rare3",)),
-    }
-    for name, filters in cases.items():
+    for name, filters in CASES.items():
         words, vectors = Times(), Times()
         for _ in range(100):
-            terms = {f"w{rank}": 1.0 for rank in np.minimum(RNG.zipf(1.3, size=6) + 3, VOCABULARY).tolist()}
+            terms, vector = dict.fromkeys(query().split(), 1.0), draw_vector()
             with words.one():
                 await space.search_words(terms, count=200, filters=filters)
-            vector = (CENTRES[RNG.integers(0, 200)] + RNG.normal(size=MODEL.dimension) * 0.8).astype(np.float32)
             with vectors.one():
                 await space.search_vectors(vector, MODEL, count=100, filters=filters)
         rows.note(f"search by words{name}", **words.figures())
@@ -198,7 +198,7 @@ async def start_cold(rows: Rows, settings: Settings) -> None:
 
     async with open_store(settings) as store:
         space = store.workspace("default")
-        assert len((await space.search_words({"w5": 1.0}, count=10)).numbers) == 10
+        assert len((await space.search_words({COMMON: 1.0}, count=10)).numbers) == 10
         note("search by words")
         found = await space.search_vectors(CENTRES[0], MODEL, count=10)
         assert len(await space.passages(found.numbers)) == 10
@@ -229,14 +229,11 @@ async def measure(rows: Rows, total: int) -> None:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench store", description=__doc__)
     parser.add_argument("chunks", type=int, nargs="?", default=5000, help="how many the store is filled with")
-    total = parser.parse_args(arguments).chunks
+    options = parser.parse_args(arguments)
+    total, name = options.chunks, report.name_of(parser, options)
     rows = Rows()
     trio.run(measure, rows, total)
-    report.show(f"The store by itself, {total:,} chunks", rows)
-    report.save("store", rows, chunks=total)
+    report.show(f"The store by itself, at least {total:,} chunks", rows)
+    report.save(name, rows, chunks=total)
     bars = {row["what"]: row["p50 ms"] for row in rows if "p50 ms" in row}
-    report.plot_bars("store", f"The store by itself, {total:,} chunks, p50", bars, "ms")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    report.plot_bars(name, f"The store by itself, at least {total:,} chunks, p50", bars, "ms")

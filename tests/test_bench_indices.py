@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench import indices, peers, report
+from bench import indices, peers, report, sides
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,11 +35,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
+def read(written: Path) -> Any:
+    (path,) = written.glob(f"indices-passages-{PASSAGES}-*.json")
+    return json.loads(path.read_text())
+
+
 @pytest.fixture
 def row(written: Path) -> Any:
     """Look up both figures of a row, FalkorDB's first."""
-    rows = {row["what"]: row for row in json.loads((written / "indices.json").read_text())["rows"]}
-    return lambda what: (rows[what][indices.THEIRS], rows[what][indices.OURS])
+    rows = {row["what"]: row for row in read(written)["rows"]}
+    return lambda what: (rows[what][sides.THEIRS], rows[what][sides.OURS])
 
 
 def test_a_filter_starves_only_falkordb(row: Any) -> None:
@@ -82,10 +87,11 @@ def test_a_passage_that_is_asked_for_is_ranked_first(row: Any) -> None:
 
 
 def test_the_starts_are_drawn(written: Path) -> None:
-    assert "cold start to whole answers" in (written / "indices.svg").read_text()
+    (plot,) = written.glob("*.svg")
+    assert "cold start to whole answers" in plot.read_text()
 
 
 def test_the_versions_are_told(written: Path) -> None:
-    about = json.loads((written / "indices.json").read_text())["about"]
+    about = read(written)["about"]
     assert about["passages"] == PASSAGES
     assert about["falkordb"].count(".") == about["redis"].count(".") == 2
