@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from zapomni.engine.adding import new_memory
-from zapomni.errors import NotFoundError
+from zapomni.errors import NotFoundError, OutdatedError
 from zapomni.store.values import check_memory, to_json
 from zapomni.transfer import Record, Version
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from zapomni.engine.adding import Writer
-    from zapomni.models import Memory, MemoryResult, NewMemory
+    from zapomni.models import Memory, NewMemory
     from zapomni.store.workspace import Workspace
 
 PAGE = 500
@@ -143,16 +143,33 @@ class Importer:
             return Imported(Outcome.ADDED)
 
     async def bring_in(self, record: Record) -> Imported:
-        """Import a record; it is durable when this returns. Raises `ValidationError`, `EmbeddingError`."""
-        judged = await self.judge(record)
-        if judged.outcome in (Outcome.UNCHANGED, Outcome.REFUSED):
-            return judged
-        held = judged.held
-        outcome: Outcome = judged.outcome
-        for memory in _versions(record)[held:]:
-            receipt = await (self.writer.change(memory) if held else self.writer.write(memory))
-            if not held:  # others may have written since
-                outcome = _outcome_of(receipt)
+        """Import a record; it is durable when this returns. Raises `ValidationError`, `EmbeddingError`.
+
+        Raises `OutdatedError` where others keep changing the same memory.
+        """
+        versions = _versions(record)
+        for _ in range(len(versions) + 2):  # whoever is quicker has written one of them, or what is not touched
+            judged = await self.judge(record)
+            if judged.outcome in (Outcome.UNCHANGED, Outcome.REFUSED):
+                return judged
+            if (written := await self._write(versions, judged)) is not None:
+                return written
+        raise OutdatedError(f"memory {versions[-1].id} is being changed by others all the time; try again")
+
+    async def _write(self, versions: Sequence[NewMemory], judged: Imported) -> Imported | None:
+        """Write the versions that are not here; None when somebody was quicker, so that it has to be judged again."""
+        held, outcome = judged.held, judged.outcome
+        for memory in versions[held:]:
+            if held:
+                try:
+                    receipt = await self.writer.change(attrs.evolve(memory, expected_version=held))
+                except (OutdatedError, NotFoundError):
+                    return None
+            else:
+                receipt = await self.writer.write(memory)
+                if receipt.duplicate:
+                    return None
+                outcome = Outcome.UPDATED if receipt.replaced else Outcome.ADDED
             held += 1
         return attrs.evolve(judged, outcome=outcome, memory_id=receipt.memory_id)
 
@@ -175,12 +192,6 @@ class Importer:
             return await self.writer.workspace.get(memory_id, trashed=True)
         except NotFoundError:
             return None
-
-
-def _outcome_of(receipt: MemoryResult) -> Outcome:
-    if receipt.duplicate:
-        return Outcome.UNCHANGED
-    return Outcome.UPDATED if receipt.replaced else Outcome.ADDED
 
 
 def _versions(record: Record) -> list[NewMemory]:
