@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,8 +18,10 @@ import pytest
 import trio
 
 from zapomni.cli import main
-from zapomni.cli.files import Document, documents
+from zapomni.cli.files import Document, documents, passed_over
 from zapomni.cli.ingest import PAGE
+from zapomni.cli.output import Console
+from zapomni.cli.tally import Tally, show
 from zapomni.cli.walk import Found, Skipped
 from zapomni.engine import open_engine
 from zapomni.models import MAX_TEXT_LENGTH
@@ -26,7 +29,6 @@ from zapomni.transfer import Record, jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from zapomni.config import Settings
     from zapomni.models import Memory, MemorySummary
@@ -169,7 +171,7 @@ def test_each_line_of_jsonl_is_a_memory_and_a_broken_one_is_told(
 ) -> None:
     lines = ['{"text": "one", "metadata": {"tags": ["x"]}}', "{broken", '{"content": "two", "id": 7}', "[]", ""]
     make(tmp_path, {"a.jsonl": "\n".join(lines)})
-    first = ingest(capsys, tmp_path)
+    first = ingest(capsys, tmp_path, code=1)
     assert [item["reason"] for item in first["skipped"]] == [
         "line 2 was passed over: it is no JSON",
         "line 4 was passed over: it is no object",
@@ -180,6 +182,94 @@ def test_each_line_of_jsonl_is_a_memory_and_a_broken_one_is_told(
     found = memories(store_settings, own_workspace)
     assert sorted(memory.preview for memory in found) == ["one", "three", "zero"]
     assert [memory.metadata.get("tags") for memory in found if memory.preview == "one"] == [["x"]]
+
+
+def test_what_filters_know_may_stand_beside_the_metadata_of_a_line(
+    tmp_path: Path, store_settings: Settings, own_workspace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside = {"tags": ["x", "y"], "source": "diary", "timestamp": "2026-05-01T09:30:00+02:00", "language": "en"}
+    line = {"text": "one", **beside, "metadata": {"mood": "calm", "tags": ["x", "y"]}}
+    make(tmp_path, {"a.jsonl": json.dumps(line)})
+    assert ingest(capsys, tmp_path)["added"] == 1
+    (found,) = memories(store_settings, own_workspace)
+    kept = whole(store_settings, own_workspace, found.id).metadata
+    assert {name: kept[name] for name in (*beside, "mood")} == {**beside, "mood": "calm"}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (
+            {"text": "x", "extra": 2, "also": 3},
+            'it has a field that is not known: also, extra; what is to be kept belongs into "metadata"',
+        ),
+        ({"text": "x", "content": "y"}, 'it has both a "text" and a "content"'),
+        ({"text": "x", "tags": ["a"], "metadata": {"tags": ["b"]}}, 'it has another "tags" beside its "metadata"'),
+        ({"text": "x", "metadata": {"origin": "z"}}, 'its "metadata" has the name "origin"'),
+        ({"text": "x", "timestamp": "soon"}, "metadata.timestamp must be an ISO 8601 date or time"),
+        ({"text": " "}, 'it has no "text" that can be remembered'),
+    ],
+)
+def test_a_line_that_would_lose_something_is_told_and_fails(
+    line: dict[str, Any],
+    reason: str,
+    tmp_path: Path,
+    store_settings: Settings,
+    own_workspace: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make(tmp_path, {"a.jsonl": f'{{"text": "good"}}\n{json.dumps(line)}\n'})
+    answer = ingest(capsys, tmp_path, code=1)
+    assert (answer["added"], answer["complete"]) == (1, True)
+    (skipped,) = answer["skipped"]
+    assert skipped["reason"].startswith(f"line 2 was passed over: {reason}")
+    assert [memory.preview for memory in memories(store_settings, own_workspace)] == ["good"]
+
+
+def test_a_line_that_cannot_be_read_is_not_taken_for_deleted(
+    tmp_path: Path, store_settings: Settings, own_workspace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, {"a.jsonl": '{"id": 1, "text": "one"}\n{"id": 2, "text": "two"}\n'})
+    ingest(capsys, tmp_path)
+    make(tmp_path, {"a.jsonl": '{"id": 1, "text": "one"}\n{"id": 2, "text": "two\n'})
+    answer = ingest(capsys, "--prune", tmp_path, code=1)
+    assert (answer["gone"], answer["pruned"], answer["unchanged"]) == ([], 0, 1)
+    assert len(memories(store_settings, own_workspace)) == 2
+
+
+def test_what_was_skipped_is_told_in_the_order_of_names(capsys: pytest.CaptureFixture[str]) -> None:
+    items = [
+        Skipped(Path(name), reason) for name, reason in (("b/c", "is a link"), ("b", "is empty"), ("a", "is empty"))
+    ]
+    for skipped in (items, items[::-1]):
+        show(Tally(skipped=list(skipped), complete=True), Console(), prune=False)
+        assert capsys.readouterr().out.endswith("Skipped 2, is empty: a, b\nSkipped 1, is a link: b/c\n")
+        show(Tally(skipped=list(skipped), complete=True), Console(json=True), prune=False)
+        assert [item["path"] for item in json.loads(capsys.readouterr().out)["skipped"]] == ["a", "b", "b/c"]
+
+
+def test_a_file_of_nothing_but_broken_lines_does_not_fill_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    skipped = [passed_over(Path("a"), number, "it is no JSON") for number in range(1, 1001)]
+    show(Tally(skipped=skipped, complete=True), Console(), prune=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "Skipped 1, line 1 was passed over: it is no JSON: a"
+    assert lines[21:] == ["and 980 more; --json tells all"]
+
+
+@pytest.mark.parametrize(
+    ("prune", "dry_run", "told"),
+    [
+        (False, False, "--prune forgets them"),
+        (False, True, "--prune forgets them"),
+        (True, True, "would be forgotten"),
+        (True, False, "forgot 1"),
+    ],
+)
+def test_what_is_gone_is_told_with_what_becomes_of_it(
+    prune: bool, dry_run: bool, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(Tally(dry_run=dry_run, gone=["a"], pruned=1, complete=True), Console(), prune=prune)
+    assert capsys.readouterr().out.endswith(f"No longer there 1: a; {told}\n")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """What is in a file: one text to remember, or in a ``.jsonl`` file one in each line.
 
-A line of JSON is an object with a ``text`` (or ``content``), and may have ``metadata`` and a ``key`` or ``id`` that
-names it when the line changes. Texts are UTF-8, or UTF-16 with its mark, and are kept to the letter.
+A line of JSON is an object with a ``text`` (or ``content``), and may have ``metadata``, what is recognised of that also
+beside it, and a ``key`` or ``id`` that names it when the line changes. Anything else makes the line a problem: to drop
+it in silence would be a loss. Texts are UTF-8, or UTF-16 with its mark, and are kept to the letter.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
 ORIGIN = "file"
 MARK = "ingested"
 """The metadata that tells memories of files from others. As a truth value it adds no word to what is searched."""
+ABOUT = "origin"
+"""The metadata that tells which file it was, and what was in it."""
 LONGEST_SOURCE = 512
+RECOGNISED = ("tags", "source", "timestamp", "language")
+"""The metadata that filters know, which many programs write beside the text."""
+_FIELDS = frozenset({"text", "content", "metadata", "key", "id", *RECOGNISED})
 _HEAD = 8192
 _OURS = b'"format":"zapomni.jsonl"'
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -68,6 +74,8 @@ class Document:
     text: str
     digest: str
     metadata: dict[str, Any]
+    line: int | None = None
+    """Where it stands in a file that holds several."""
 
 
 def documents(found: Found) -> Generator[Document | Skipped]:
@@ -83,19 +91,24 @@ def documents(found: Found) -> Generator[Document | Skipped]:
 
 def path_of(metadata: dict[str, Any]) -> str | None:
     """Return the path of the file that a memory was made of."""
-    path = (metadata.get("origin") or {}).get("path")
+    path = (metadata.get(ABOUT) or {}).get("path")
     return path if isinstance(path, str) else None
 
 
 def digest_of(metadata: dict[str, Any]) -> str | None:
     """Return the digest of what a memory was made of."""
-    digest = (metadata.get("origin") or {}).get("sha256")
+    digest = (metadata.get(ABOUT) or {}).get("sha256")
     return digest if isinstance(digest, str) else None
 
 
 def shown(path: Path) -> str:
     """Return a path as text; a name that is none in UTF-8 gets replacement characters."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def passed_over(path: Path, number: int, reason: str) -> Skipped:
+    """Return what is told of a line; which memory it once was is not known, so that none may be taken for deleted."""
+    return Skipped(path, f"line {number} was passed over: {reason}", unread=True)
 
 
 def _whole(found: Found) -> Document | Skipped:
@@ -141,17 +154,40 @@ def _line(found: Found, line: bytes, number: int) -> Document | Skipped:
         value = json.loads(line.decode("utf-8-sig"))
         if not isinstance(value, dict):
             raise ValueError("it is no object")
-        text = value.get("text", value.get("content"))
-        metadata = value.get("metadata") or {}
-        if not isinstance(text, str) or not text.strip() or len(text) > MAX_TEXT_LENGTH:
-            raise ValueError('it has no "text" that can be remembered')
-        if not isinstance(metadata, dict):
-            raise ValueError('its "metadata" is no object')
-    except (ValueError, RecursionError) as error:
+        text, metadata = _text(value), _metadata(value)
+        if unknown := value.keys() - _FIELDS:
+            names = ", ".join(sorted(unknown))
+            raise ValueError(f'it has a field that is not known: {names}; what is to be kept belongs into "metadata"')
+    except RecursionError:
+        return passed_over(found.path, number, "it is nested too deeply")
+    except ValueError as error:
         reason = "it is no JSON" if isinstance(error, UnicodeError | json.JSONDecodeError) else str(error)
-        return Skipped(found.path, f"line {number} was passed over: {reason}")
+        return passed_over(found.path, number, reason)
     name = value.get("key") or value.get("id") or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return _document(found, origin_key(ORIGIN, str(found.path), str(name)), text, line, metadata)
+    document = _document(found, origin_key(ORIGIN, str(found.path), str(name)), text, line, metadata)
+    return attrs.evolve(document, line=number)
+
+
+def _text(value: dict[str, Any]) -> str:
+    texts = [value[name] for name in ("text", "content") if value.get(name) is not None]
+    if len(texts) == 2 and texts[0] != texts[1]:
+        raise ValueError('it has both a "text" and a "content"')
+    if not texts or not isinstance(texts[0], str) or not texts[0].strip() or len(texts[0]) > MAX_TEXT_LENGTH:
+        raise ValueError('it has no "text" that can be remembered')
+    return texts[0]
+
+
+def _metadata(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a line, with what stands beside it."""
+    metadata = value.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise ValueError('its "metadata" is no object')
+    if taken := [name for name in (MARK, ABOUT) if name in metadata]:
+        raise ValueError(f'its "metadata" has the name "{taken[0]}", which is for what is known of the file')
+    beside = {name: value[name] for name in RECOGNISED if value.get(name) is not None}
+    if twice := [name for name in beside if metadata.get(name, beside[name]) != beside[name]]:
+        raise ValueError(f'it has another "{twice[0]}" beside its "metadata" than in it')
+    return {**metadata, **beside}
 
 
 def _document(found: Found, key: str, text: str, content: bytes, given: dict[str, Any]) -> Document:
@@ -163,7 +199,7 @@ def _document(found: Found, key: str, text: str, content: bytes, given: dict[str
         **({"language": language} if language else {}),
         **given,
         MARK: True,
-        "origin": {"path": path, "sha256": digest},
+        ABOUT: {"path": path, "sha256": digest},
     }
     return Document(key, text, digest, metadata)
 

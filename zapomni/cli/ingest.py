@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from zapomni.cli import EXIT_FAILED, EXIT_OK
-from zapomni.cli.files import MARK, Document, digest_of, documents, path_of, shown
+from zapomni.cli.files import MARK, Document, digest_of, documents, passed_over, path_of, shown
 from zapomni.cli.given import positive
 from zapomni.cli.session import add_data_flags, run_with_engine
 from zapomni.cli.tally import Meter, Tally, show
@@ -41,8 +41,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description=(
             "Remember text files: a memory for each file, or for each line of a .jsonl file. Folders are searched\n"
             "as git would: what .gitignore excludes is left out, and so are hidden files, links and binaries.\n"
-            "A file that has changed replaces its memory, and one that has not is skipped. Ctrl-C stops at once;\n"
-            "to run the same again goes on where it stopped."
+            "A file that has changed replaces its memory, and one that has not is skipped. What cannot be read is\n"
+            "told, and makes the exit code 1. Ctrl-C stops at once; to run the same again goes on where it stopped."
         ),
         epilog=(
             "examples:\n"
@@ -112,7 +112,8 @@ async def _ingest(engine: MemoryEngine, options: argparse.Namespace, console: Co
         async with open_team() as team:
             for _ in range(min(options.jobs, len(found))):
                 team.start_soon(intake.work, queue)
-        gone = {key: memory for key, memory in known.items() if key not in intake.seen and not _unread(memory, tally)}
+        unread = {shown(item.path) for item in tally.skipped if item.unread}
+        gone = {key: memory for key, memory in known.items() if key not in intake.seen and not _in_any(memory, unread)}
         tally.gone = sorted({memory.path for memory in gone.values()})
         if options.prune and not options.dry_run:
             if gone and not found:  # more often a disk that is not mounted than a folder that was emptied
@@ -172,7 +173,7 @@ class Intake:
                 document.text, document.metadata, key=document.key, progress=progress
             )
         except ValidationError as error:
-            tally.skipped.append(_refused(found, error))
+            tally.skipped.append(_refused(found, document, error))
             return
         count(0 if receipt.duplicate else receipt.chunks_created)
         if receipt.duplicate:
@@ -202,9 +203,9 @@ def _is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def _unread(memory: Known, tally: Tally) -> bool:
+def _in_any(memory: Known, unread: set[str]) -> bool:
     """Tell whether a file may be there although it was not seen."""
-    return any(item.unread and _is_below(memory.path, shown(item.path)) for item in tally.skipped)
+    return any(_is_below(memory.path, path) for path in unread)
 
 
 async def _forget(engine: MemoryEngine, memory: Known, tally: Tally) -> None:
@@ -215,8 +216,10 @@ async def _forget(engine: MemoryEngine, memory: Known, tally: Tally) -> None:
     tally.pruned += 1
 
 
-def _refused(found: Found, error: ValidationError) -> Skipped:
-    return Skipped(found.path, f"cannot be remembered: {error}")
+def _refused(found: Found, document: Document, error: ValidationError) -> Skipped:
+    if document.line is not None:
+        return passed_over(found.path, document.line, str(error))
+    return Skipped(found.path, f"cannot be remembered: {error}", unread=True)
 
 
 def _seconds(text: str) -> float:

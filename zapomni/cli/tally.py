@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 BAR = 24
 PLAIN_SECONDS = 5.0  # between two lines of progress, where they do not replace each other
 SHOWN = 5  # paths that are named before the rest is counted
+REASONS = 20  # reasons that are told before the rest is counted
 
 
 @attrs.define
@@ -81,25 +82,34 @@ def _duration(seconds: float) -> str:
 
 
 def show(tally: Tally, console: Console, *, prune: bool) -> None:
+    passed_over = sorted(tally.skipped, key=lambda item: item.path)  # files end in any order, being several at a time
     if console.json:
         counts = ("files", "bytes", "passages", "added", "changed", "unchanged", "gone", "pruned", "complete")
-        skipped = [{"path": shown(item.path), "reason": item.reason} for item in tally.skipped]
+        skipped = [{"path": shown(item.path), "reason": item.reason} for item in passed_over]
         console.data({**{name: getattr(tally, name) for name in counts}, "skipped": skipped, "dry_run": tally.dry_run})
         return
     verb = "Would remember" if tally.dry_run else "Remembered"
     paint = console.paint(verb, "green", "bold") if tally.complete else console.paint(verb, "yellow", "bold")
     passages = "" if tally.dry_run else f", {counted(tally.passages, 'passage')} in {_duration(tally.seconds)}"
     console.line(f"{paint} {tally.added:,} new, {tally.changed:,} changed; {tally.unchanged:,} unchanged{passages}")
-    for reason, count in Counter(item.reason for item in tally.skipped).most_common():
-        paths = [shown(item.path) for item in tally.skipped if item.reason == reason]
+    reasons = Counter(item.reason for item in passed_over).most_common()
+    for reason, count in reasons[:REASONS]:
+        paths = [shown(item.path) for item in passed_over if item.reason == reason]
         console.line(printable(f"Skipped {count:,}, {reason}: {_some(paths)}"))
+    if len(reasons) > REASONS:  # the lines of one file may be any number
+        console.line(f"and {sum(count for _, count in reasons[REASONS:]):,} more; --json tells all")
     if tally.gone:
-        done = f"; forgot {tally.pruned:,}" if prune and not tally.dry_run else "; --prune forgets them"
-        console.line(printable(f"No longer there {len(tally.gone):,}: {_some(tally.gone)}{done}"))
+        console.line(printable(f"No longer there {len(tally.gone):,}: {_some(tally.gone)}; {_fate(tally, prune)}"))
     if not tally.complete:
         console.note(
             f"Stopped after {tally.files:,} of {counted(tally.total_files, 'file')}; run the same again to go on."
         )
+
+
+def _fate(tally: Tally, prune: bool) -> str:
+    if not prune:
+        return "--prune forgets them"
+    return "would be forgotten" if tally.dry_run else f"forgot {tally.pruned:,}"
 
 
 def _some(paths: list[str]) -> str:

@@ -38,7 +38,7 @@ class Skipped:
     path: Path
     reason: str
     unread: bool = False
-    """What is below it, or in it, is not known: none of that may be taken for deleted."""
+    """What is below it, or in it, is not known: none of that may be taken for deleted, nor all for done."""
 
 
 type Layers = tuple[tuple[bytes, Rules], ...]
