@@ -35,6 +35,10 @@ def cancel(request_id: Any) -> Message:
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}}
 
 
+class CutOff(EOFError):
+    """The stream ended inside a line."""
+
+
 class RawClient:
     """Sends bytes or messages, and returns messages as they come."""
 
@@ -55,7 +59,7 @@ class RawClient:
                 data = await self.source.receive_some(1 << 20)
                 if not data:
                     if self.unread:
-                        raise EOFError("the stream ended inside a line")
+                        raise CutOff("the stream ended inside a line")
                     return None
                 self.unread += data
         line = bytes(self.unread[:end])

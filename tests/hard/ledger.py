@@ -6,15 +6,19 @@ was acknowledged, and under which id; at the end it compares every promise with 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
-from zapomni.errors import NotFoundError
+from zapomni.errors import DatabaseError, NotFoundError
+from zapomni.store.cypher import rows
+from zapomni.store.names import Keys
 
 if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
+    from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
 
 
@@ -26,27 +30,34 @@ class Entry:
     """Its text, and then the texts of its updates, in the order in which they were sent."""
     memory_id: str | None = None
     """Once it was acknowledged."""
-    acknowledged: int = 0
-    """Which of the texts was acknowledged last."""
-    deleting: bool = False
+    acknowledged: set[int] = attrs.field(factory=set)
+    """Which of the texts were."""
+    renamed: str | None = None
+    """Another id that was told later."""
+    deletions: int = 0
+    """How often it was asked for."""
     deleted: bool = False
 
     def acknowledge(self, memory_id: str, text: str) -> None:
+        if self.memory_id not in (None, memory_id):
+            self.renamed = memory_id
         self.memory_id = memory_id
-        self.acknowledged = self.sent.index(text)
+        self.acknowledged.add(self.sent.index(text))
 
     @property
     def is_promised(self) -> bool:
-        return self.memory_id is not None and not self.deleting
+        return self.memory_id is not None and not self.deletions
 
     @property
     def is_settled(self) -> bool:
         """Whether the text that was sent last was acknowledged, so that there can be no other."""
-        return self.acknowledged == len(self.sent) - 1
+        return len(self.sent) - 1 in self.acknowledged
 
     def broken(self, held: dict[str, str]) -> str | None:
         """Return how the promise was broken, given the texts of all copies in the store by their ids."""
-        possible = self.sent[self.acknowledged :]
+        possible = self.sent[max(self.acknowledged, default=0) :]
+        if self.renamed is not None:
+            return f"was acknowledged under two ids, one of which is {self.renamed}"
         if len(held) > 1:
             return f"is there {len(held)} times"
         if any(text not in possible for text in held.values()):
@@ -56,6 +67,12 @@ class Entry:
         if self.is_promised and list(held) != [self.memory_id]:
             return f"was acknowledged as {self.memory_id} and is lost"
         return None
+
+    def has_lived(self, versions: list[str]) -> bool:
+        """Tell whether these can be all texts that it had: what was acknowledged, in order, and nothing twice."""
+        places = [self.sent.index(text) if text in self.sent else -1 for text in versions]
+        in_order = all(earlier < later for earlier, later in pairwise(places))
+        return places[:1] == [0] and in_order and self.acknowledged <= set(places)
 
 
 @attrs.define
@@ -79,6 +96,11 @@ class Ledger:
         for word, entry in self.entries.items():
             if broken := entry.broken(held.get(word, {})):
                 wrong.append(f"{word} {broken}")
+            for memory_id, text in held.get(word, {}).items():
+                versions = [*(memory.text for memory in reversed(await engine.history(memory_id))), text]
+                if not entry.has_lived(versions):
+                    begun = [version[:60] for version in versions]
+                    wrong.append(f"{word} has another history than was written: {begun} of {entry!r:.2000}")
         return wrong
 
     async def unfindable(self, engine: MemoryEngine) -> list[str]:
@@ -113,6 +135,45 @@ async def halves(workspace: Workspace) -> list[str]:
             return found
 
 
+ORPHANS = {
+    "a draft that no sweep removes": "MATCH (d:Draft) RETURN count(d)",
+    "a passage of no memory": """
+        MATCH (c:Chunk) OPTIONAL MATCH (m)-[:HAS_CHUNK]->(c) WITH c, m WHERE m IS NULL RETURN count(c)
+    """,
+    "a version of no memory": """
+        MATCH (v:Version) OPTIONAL MATCH (m)-[:REPLACES]->(v) WITH v, m WHERE m IS NULL RETURN count(v)
+    """,
+    "a memory that lacks passages": """
+        MATCH (m) WHERE m:Memory OR m:Version OR m:Trash
+        OPTIONAL MATCH (m)-[:HAS_CHUNK]->(c) WITH m, count(c) AS held WHERE held <> m.count RETURN count(m)
+    """,
+}
+
+
+async def orphans(store: Store) -> list[str]:
+    """Return what writers that were killed have left that nobody sees, and that is not cleared away.
+
+    Those who might still be writing are known to be dead, so their leases need not run out first.
+    """
+    keys, found = Keys("default"), []
+
+    async def ask(query: str) -> list[list[int]]:
+        return rows(await store.connection.read("GRAPH.RO_QUERY", keys.graph, query))
+
+    for (first,) in await ask("MATCH (d:Draft) RETURN d.first"):
+        await store.connection.write("DEL", keys.lease(first))
+    await store.workspace("default").sweep()
+    for what, query in ORPHANS.items():
+        ((count,),) = await ask(query)
+        if count:
+            found.append(f"there is {what}, {count} times")
+    ((memories, chunks),) = await ask("MATCH (m:Memory) RETURN count(m), sum(m.count)")
+    counted = await store.connection.read("HMGET", keys.counts, "memories", "chunks")
+    if [memories, int(chunks)] != [int(count) for count in counted]:
+        found.append(f"{memories} memories of {chunks} passages are counted as {counted}")
+    return found
+
+
 async def _everything(engine: MemoryEngine) -> dict[str, str]:
     held: dict[str, str] = {}
     cursor: str | None = None
@@ -121,8 +182,8 @@ async def _everything(engine: MemoryEngine) -> dict[str, str]:
         for summary in page.memories:
             try:
                 held[summary.id] = (await engine.get_memory(summary.id)).text
-            except NotFoundError:
-                held[summary.id] = "(listed, and not there)"
+            except (NotFoundError, DatabaseError) as error:
+                held[summary.id] = f"(listed, and not to be read: {error})"
         cursor = page.cursor
         if cursor is None:
             return held
