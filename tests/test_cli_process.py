@@ -114,15 +114,39 @@ def test_the_text_alone_comes_back_to_the_byte(shell: Shell) -> None:
     assert "\x1b[0m" not in shown
 
 
-def test_a_closed_standard_input_is_told_in_one_line(shell: Shell) -> None:
-    done = subprocess.run(
-        ["sh", "-c", 'exec "$0" -m zapomni add - <&-', sys.executable],
+def closed(shell: Shell, stream: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["sh", "-c", f'exec "$0" -m zapomni "$@" {stream}&-', sys.executable, *arguments],
         capture_output=True,
         timeout=SECONDS,
         check=False,
         env=shell.environ,
     )
-    assert (done.returncode, done.stderr) == (2, b"zapomni: there is no standard input to read the text from\n")
+
+
+@pytest.mark.parametrize(("command", "what"), [("add", "the text"), ("import", "memories")])
+def test_a_closed_standard_input_is_told_in_one_line(shell: Shell, command: str, what: str) -> None:
+    done = closed(shell, "<", command, "-")
+    told = f"zapomni: there is no standard input to read {what} from\n"
+    assert (done.returncode, done.stderr.decode()) == (2, told)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("get", "ID"), ("get", "ID", "--text"), ("export", "-"), ("list", "--json"), ("add", "y"), ("config", "show")],
+)
+def test_a_closed_standard_output_is_told_in_one_line_before_anything_is_done(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    added = shell.add("x")
+    done = closed(shell, ">", *[added if argument == "ID" else argument for argument in arguments])
+    told = b"zapomni: there is no standard output to write the answer to\n"
+    assert (done.returncode, done.stderr) == (1, told)
+    assert b"\ty\n" not in shell.run("list").stdout
+
+
+def test_a_script_for_a_shell_needs_somebody_to_read_it(shell: Shell) -> None:
+    assert closed(shell, ">", "completion", "bash").returncode == 1
 
 
 def test_a_terminal_gets_colour_and_wrapped_lines_and_no_foreign_escapes(shell: Shell) -> None:

@@ -9,6 +9,7 @@ import attrs
 
 from zapomni.cli import EXIT_OK, build_parser
 from zapomni.cli.options import add_command
+from zapomni.cli.output import Console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(options: argparse.Namespace) -> int:
     """Print the script."""
-    print(SCRIPTS[options.shell](list(commands_of(build_parser()))), end="")
+    script = SCRIPTS[options.shell](list(commands_of(build_parser())))
+    Console.of(options).lines(script.splitlines())
     return EXIT_OK
 
 

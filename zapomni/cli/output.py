@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from zapomni.cli import text as shaped
-from zapomni.errors import ValidationError
+from zapomni.errors import ConfigError, ValidationError
 
 if TYPE_CHECKING:
     import argparse
@@ -50,7 +50,12 @@ class Console:
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Console:
-        """Return the console that suits the flags and the streams of this process."""
+        """Return the console that suits the flags and the streams of this process.
+
+        Raises `ConfigError` where nobody could read the answer: before anything is done that would have one.
+        """
+        if sys.stdout is None:
+            raise ConfigError("there is no standard output to write the answer to")
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal of another encoding still shows something
         pretty = _is_terminal(sys.stdout)

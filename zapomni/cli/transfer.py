@@ -214,6 +214,8 @@ def _source(name: str) -> Iterator[tuple[Path, Callable[[], None]]]:
 
 
 def _spool(path: Path) -> None:
+    if sys.stdin is None:
+        raise ValidationError("there is no standard input to read memories from")
     # Past the buffers of Python: a thread that waits in one of those would crash the interpreter's exit.
     with path.open("xb") as file:
         while block := os.read(sys.stdin.fileno(), BLOCK):
