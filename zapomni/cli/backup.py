@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +70,7 @@ def run_backup(options: argparse.Namespace) -> int:
     if path.exists() and not options.force:
         raise ConfigError(f"{path} is there already; --force replaces it")
     real = Path(os.path.realpath(path))  # what a link names is replaced, not the link
+    _refuse_what_fails(real.parent, os.W_OK | os.X_OK, f"the backup {path} cannot be written")
 
     async def work(settings: Settings, console: Console) -> int:
         import trio
@@ -88,6 +91,7 @@ def run_backup(options: argparse.Namespace) -> int:
 
 def run_restore(options: argparse.Namespace) -> int:
     """Read the file."""
+    _refuse_what_fails(options.file, os.R_OK, f"the backup {options.file} cannot be read")
 
     async def work(settings: Settings, console: Console) -> int:
         from zapomni.store.store import open_store
@@ -101,3 +105,15 @@ def run_restore(options: argparse.Namespace) -> int:
         return EXIT_OK
 
     return run(options, work)
+
+
+def _refuse_what_fails(path: Path, mode: int, lead: str) -> None:
+    """Raise `ConfigError` while no store is started, and nothing has a name that only we know."""
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        raise ConfigError(f"{lead}: {error.strerror or error}") from error
+    if is_folder != bool(mode & os.X_OK):
+        raise ConfigError(f"{lead}: {path} is {'a' if is_folder else 'no'} folder")
+    if not os.access(path, mode):
+        raise ConfigError(f"{lead}: {os.strerror(errno.EACCES)}")
