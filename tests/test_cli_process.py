@@ -267,6 +267,32 @@ def test_an_unreachable_embedder_is_told_in_one_line(shell: Shell) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.parametrize("name", ["a/b", " ", "x" * 65])
+@pytest.mark.parametrize("origin", ["flag", "environment", "file"])
+def test_a_server_does_not_start_for_a_workspace_that_no_call_could_use(
+    lonely: Shell, tmp_path: Path, name: str, origin: str
+) -> None:
+    flags, environ = (("--workspace", name), {}) if origin == "flag" else ((), {"ZAPOMNI_WORKSPACE": name})
+    if origin == "file":
+        (tmp_path / "settings.toml").write_text(f'workspace = "{name}"\n')
+        environ = {"ZAPOMNI_WORKSPACE": "", "ZAPOMNI_CONFIG": str(tmp_path / "settings.toml")}
+    done = lonely.run("serve", *flags, **environ)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().startswith(f"zapomni: workspace ({origin}")
+    assert f"is {name!r}: a workspace name " in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("arguments", [("serve",), ("config", "show"), ("list",), ("workspace", "use", "default")])
+def test_a_settings_file_that_is_not_there_is_told_in_one_line(
+    lonely: Shell, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    done = lonely.run(*arguments, "--config", str(tmp_path / "nope.toml"))
+    told = f"zapomni: the settings file {tmp_path / 'nope.toml'} does not exist\n"
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", told)
+
+
 def test_a_full_disk_is_told_in_one_line(lonely: Shell) -> None:
     """The output's disk, that is: the store's own is tested with the store."""
     with open("/dev/full", "wb") as full:

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from zapomni.cli.options import add_setting_flags, load_settings
+from zapomni.errors import ConfigError, ValidationError
 
 if TYPE_CHECKING:
     from zapomni.config import Settings
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     """Serve until there is nobody to serve."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _end_at_once)  # outside the server's own watch, there is nothing to wait for
-    settings = load_settings(options).settings
+    settings = _settings(options)
     # The protocol's types take long to import, so whoever only asks for help does not pay for them.
     import trio
 
@@ -71,6 +72,19 @@ def run(options: argparse.Namespace) -> int:
     trio.run(_serve, settings)
     gc.freeze()  # a collection at exit would walk all of those types for nothing, and a client waits for the end
     return 0
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    """Gather the settings. Raises `ConfigError`, also for a workspace that no call could use."""
+    from zapomni.store.names import workspace_name
+
+    loaded = load_settings(options)
+    try:
+        workspace_name(loaded.settings.workspace)
+    except ValidationError as error:
+        told = f"workspace ({loaded.origins['workspace']}) is {loaded.settings.workspace!r}: {error}"
+        raise ConfigError(told) from error
+    return loaded.settings
 
 
 def _end_at_once(*_: object) -> None:
