@@ -88,6 +88,20 @@ def test_a_dry_run_shows_the_change_and_makes_none(
     assert path.read_text() == before
 
 
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_a_dry_run_shows_nobody_s_keys(command: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = home / "mcp.json"
+    servers = {"other": {"command": "x", "TOKEN": "hunter2"}, "zapomni": {"url": "http://hunter2@host"}}
+    path.write_text(json.dumps({"mcpServers": servers}, indent=2))
+    replace = ["--replace"] if command == "install" else []
+    assert main([command, "cursor", "--file", str(path), "--dry-run", *replace]) == 0
+    captured = capsys.readouterr()
+    assert '"TOKEN": "…"' in captured.out
+    assert '-      "url": "…"\n' in captured.out
+    assert "hunter2" not in captured.out
+    assert captured.err.startswith('Where "…" stands, a value is only hidden here.\n')
+
+
 def test_settings_become_the_servers_own(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--workspace", "work", "--data-dir", "~/data", "--read-only", "--tools", "core"]
     assert main(["install", "zed", *flags]) == 0

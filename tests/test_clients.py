@@ -402,10 +402,65 @@ def test_the_diff_shows_our_lines_and_only_those(tmp_path: Path) -> None:
     path.write_text('model = "o"')
     diff = install(CODEX, Launch("/bin/zapomni", ("serve",)), path).diff()
     changed = [line for line in diff.splitlines()[2:] if line[0] in "+-"]
-    assert [line for line in changed if line.startswith("-")] == ['-model = "o"']
+    assert [line for line in changed if line.startswith("-")] == ['-model = "…"']
     assert "+[mcp_servers.zapomni]" in changed
     assert "No newline at end of file" in diff
     assert path.read_text() == 'model = "o"', "showing is not doing"
+
+
+def hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: hidden(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [hidden(item) for item in value]
+    return "…" if isinstance(value, str) else value
+
+
+@given(json_texts("mcpServers"))
+@AT_ANY_SPEED
+def test_of_json_that_is_shown_names_and_numbers_stay_and_no_text(text: str) -> None:
+    assert jsonc.parse(jsonc.hide(text, ())) == hidden(jsonc.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a = 'hunter2' # or \"hunter2\"\n", 'a = "…" # or …\n'),
+        ("a.'b c'.\"d\" = ['hunter2', \"hunter2\"]\n", 'a.\'b c\'."d" = ["…", "…"]\n'),
+        ("a = { 'b c' = 'hunter2', d = 5 }\n", "a = { 'b c' = \"…\", d = 5 }\n"),
+        ('a = """\nx = "hunter2" \\""" hunter2"""\nb = 5\n', 'a = "…"\nb = 5\n'),
+        ("a = '''\nx = 'hunter2' # '''\nb = true\n", 'a = "…"\nb = true\n'),
+        ('a = ["serve", "hunter2"]\n', 'a = ["serve", "…"]\n'),
+    ],
+)
+def test_of_toml_that_is_shown_names_and_numbers_stay_and_what_is_ours(text: str, shown: str) -> None:
+    assert tomllib.loads(text)
+    assert toml.hide(text, ["serve"]) == shown
+
+
+ONE_LINE = (
+    '{"mcpServers": {"other": {"command": "x", "env": {"TOKEN": "hunter2"}}, "zapomni": {"url": "http://hunter2@h"}}}'
+)
+SPREAD = json.dumps(json.loads(ONE_LINE), indent=2)
+OURS_BEFORE = '{"mcpServers": {"zapomni": {"command": "hunter2", "env": {"ZAPOMNI_EMBEDDING_API_KEY": "hunter2"}}}}'
+TOML_BEFORE = "[mcp_servers.other]\nenv = { TOKEN = 'hunter2' }\n\n[mcp_servers.zapomni]\nurl = \"http://hunter2@h\"\n"
+
+
+@pytest.mark.parametrize("text", [ONE_LINE, SPREAD, OURS_BEFORE, TOML_BEFORE], ids=["line", "spread", "ours", "toml"])
+def test_a_diff_shows_what_we_write_and_nobody_s_secrets(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "settings"
+    path.write_text(text)
+    client = CODEX if text == TOML_BEFORE else CLIENTS["cursor"]
+    for change in (install(client, LAUNCH, path, replace=True), uninstall(client, path)):
+        diff = change.diff()
+        assert "hunter2" not in diff
+        assert "zapomni" in diff
+        assert b"hunter2" in (change.before or b""), "nothing but what is shown is hidden"
+    added = [line for line in install(client, LAUNCH, path, replace=True).diff().splitlines() if line.startswith("+")]
+    assert all(any(each in line for line in added) for each in [LAUNCH.command, *LAUNCH.args])
+    if "TOKEN" in text:
+        install(client, LAUNCH, path, replace=True).apply()
+        assert "hunter2" in path.read_text()
 
 
 CLINE = "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"

@@ -14,7 +14,7 @@ from zapomni.cli import EXIT_FAILED, EXIT_OK
 from zapomni.cli.options import add_setting_flags
 from zapomni.cli.output import Console, add_json_flag
 from zapomni.cli.text import columns, printable
-from zapomni.clients import CLIENTS, Launch, Machine, Status, find, install, snippet, status, uninstall
+from zapomni.clients import CLIENTS, HIDDEN, Launch, Machine, Status, find, install, snippet, status, uninstall
 from zapomni.errors import ConfigError, ValidationError
 
 if TYPE_CHECKING:
@@ -133,7 +133,10 @@ def _change(options: argparse.Namespace, console: Console, work_out: Callable[[C
         else:
             results.append(Changed(client.name, str(path), bool(change), str(backup) if backup else None))
             if options.dry_run and not console.json:
-                console.line(printable(change.diff().rstrip("\n")) if change else f"{path} stays as it is.")
+                diff = change.diff().rstrip("\n")
+                console.line(printable(diff) if change else f"{path} stays as it is.")
+                if HIDDEN in diff:
+                    console.note(f"Where {HIDDEN} stands, a value is only hidden here.")
     if console.json:
         console.data(results)
     elif not options.dry_run:

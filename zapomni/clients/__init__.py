@@ -12,20 +12,23 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zapomni.clients import jsonc, toml
 from zapomni.clients.catalog import CLIENTS, ENTRY, Client, Machine, find
 from zapomni.clients.change import Change, read
+from zapomni.clients.hiding import HIDDEN
 from zapomni.clients.launch import Launch
 from zapomni.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 __all__ = [
     "CLIENTS",
+    "HIDDEN",
     "Change",
     "Client",
     "Launch",
@@ -56,6 +59,7 @@ class _Syntax(Protocol):
     def parse(self, text: str) -> dict[str, Any]: ...
     def put(self, text: str, table: str, name: str, entry: Mapping[str, Any]) -> str: ...
     def drop(self, text: str, table: str, name: str) -> str: ...
+    def hide(self, text: str, shown: Iterable[str]) -> str: ...
     def render(self, table: str, name: str, entry: Mapping[str, Any]) -> str: ...
 
 
@@ -92,7 +96,7 @@ def install(client: Client, launch: Launch, path: Path, *, replace: bool = False
             entry = _merged(found, entry)
         after = syntax.put(text, client.table, ENTRY, entry)
         _verify(values, syntax.parse(after), client, entry)
-    return Change(path, before, _encode(after, before))
+    return Change(path, before, _encode(after, before), partial(syntax.hide, shown=tuple(_texts(client.entry(launch)))))
 
 
 def uninstall(client: Client, path: Path) -> Change:
@@ -105,7 +109,7 @@ def uninstall(client: Client, path: Path) -> Change:
             return Change(path, before, before or b"")
         after = syntax.drop(text, client.table, ENTRY)
         _verify(values, syntax.parse(after), client, None)
-    return Change(path, before, _encode(after, before))
+    return Change(path, before, _encode(after, before), partial(syntax.hide, shown=()))
 
 
 def snippet(client: Client, launch: Launch) -> str:
@@ -154,6 +158,15 @@ def _matches(found: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
         found.get(field) == value for field, value in entry.items() if field not in ("env", *_TRANSPORT, "source")
     )
     return same and isinstance(env, dict) and env.items() >= entry.get("env", {}).items()
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text in an entry."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def _merged(found: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import attrs
 from zapomni.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 BACKUP_SUFFIX = ".zapomni-backup"
@@ -25,14 +26,17 @@ class Change:
     path: Path
     before: bytes | None
     after: bytes
+    hide: Callable[[str], str] = attrs.field(default=str, eq=False, repr=False)
+    """Leaves out of a text what is nobody's business who is shown the change."""
 
     def __bool__(self) -> bool:
         return self.after != (self.before or b"")
 
     def diff(self) -> str:
-        """Return the change as a unified diff, empty where nothing changes."""
+        """Return the change as a unified diff of what may be shown, empty where nothing changes."""
         old, new = (
-            text.decode(errors="replace").splitlines(keepends=True) for text in (self.before or b"", self.after)
+            self.hide(text.decode(errors="replace")).splitlines(keepends=True)
+            for text in (self.before or b"", self.after)
         )
         name = "/dev/null" if self.before is None else str(self.path)
         lines = difflib.unified_diff(old, new, name, str(self.path))

@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from zapomni.clients import hiding
 from zapomni.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
 _COMMENT = re.compile(r"//[^\r\n]*|/\*(?:[^*]|\*(?!/))*\*/")
+_QUOTED = re.compile(rf'{_COMMENT.pattern}|(?P<quoted>"(?:[^"\\]|\\.)*")(?P<name>(?=(?>{_TRIVIA.pattern}):))?')
 _SCALAR = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9eE+.-]*|true|false|null')
 
 
@@ -87,6 +89,11 @@ def drop(text: str, table: str, name: str) -> str:
 def render(table: str, name: str, entry: Mapping[str, Any]) -> str:
     """Return a whole file that holds this entry and nothing else."""
     return json.dumps({table: {name: entry}}, indent=2, ensure_ascii=False) + "\n"
+
+
+def hide(text: str, shown: Iterable[str]) -> str:
+    """Return the text as it may be shown, with only these of its values."""
+    return hiding.hide(text, _QUOTED, {json.dumps(value, ensure_ascii=False) for value in shown})
 
 
 def _root(text: str) -> _Node | None:

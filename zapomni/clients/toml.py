@@ -13,27 +13,28 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from zapomni.clients import hiding
 from zapomni.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _BLANK = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
 _KEY = re.compile(r"""[ \t]*("(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)[ \t]*""")
 _OPEN = re.compile(r"[ \t]*\[{1,2}")
 _CLOSE = re.compile(r"\]{1,2}")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-# What a value is made of; the long strings come first, because their quotes begin like the short ones'.
-_TOKEN = re.compile(
+# The long strings come first, because their quotes begin like the short ones'.
+_STRING = (
     r'"""(?:[^\\]|\\.)*?"{3,5}'
     r"|'''.*?'{3,5}"
     r'|"(?:[^"\\\n]|\\.)*"'
     r"|'[^'\n]*'"
-    r"|#[^\n]*"
-    r"|[\[\]{}\n]"
-    r"|[^\[\]{}\n\"'#]+",
-    re.DOTALL,
 )
+# What a value is made of.
+_TOKEN = re.compile(_STRING + r"|#[^\n]*|[\[\]{}\n]|[^\[\]{}\n\"'#]+", re.DOTALL)
+# The last part of a table's name counts as a value here: in quotes, it looks like the last item of a list.
+_QUOTED = re.compile(rf"#[^\n]*|(?P<quoted>{_STRING})(?P<name>(?=[ \t]*[.=]))?", re.DOTALL)
 
 
 @attrs.frozen
@@ -86,6 +87,11 @@ def render(table: str, name: str, entry: Mapping[str, Any]) -> str:
     """Return the table as it stands in a file. Raises `ConfigError` for a value that TOML cannot hold."""
     lines = [f"{_key(key)} = {_write(value)}" for key, value in entry.items()]
     return "\n".join([f"[{_key(table)}.{_key(name)}]", *lines, ""])
+
+
+def hide(text: str, shown: Iterable[str]) -> str:
+    """Return the text as it may be shown, with only these of its values."""
+    return hiding.hide(text, _QUOTED, set(map(_quote, shown)))
 
 
 def _write(value: object) -> str:
