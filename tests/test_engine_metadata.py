@@ -1,4 +1,4 @@
-"""Metadata that means something, errors without groups around them, and latencies."""
+"""Metadata that means something, and latencies."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import trio
 
 from zapomni.engine.latency import KEPT, Latency
 from zapomni.engine.metadata import Recognised, recognise
-from zapomni.engine.team import open_team
 from zapomni.errors import ValidationError
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -64,32 +62,3 @@ def test_percentiles_are_of_what_succeeded() -> None:
     assert found.keys() == {"one", "many"}
     for figures in found.values():
         assert 0 <= figures["p50"] <= figures["p95"] <= figures["p99"]
-
-
-async def fail() -> None:
-    await trio.lowlevel.checkpoint()
-    raise ValidationError("wrong")
-
-
-async def test_a_team_raises_what_its_task_raised_and_ends_the_others() -> None:
-    async def work(*, inside: bool) -> None:
-        async with open_team() as team:
-            team.start_soon(trio.sleep_forever)
-            if inside:
-                await fail()
-            team.start_soon(fail)
-            await trio.sleep_forever()
-
-    with trio.fail_after(5):
-        for inside in (True, False):
-            with pytest.raises(ValidationError, match="wrong"):
-                await work(inside=inside)
-
-
-async def test_a_cancelled_team_is_cancelled_and_no_error() -> None:
-    with trio.fail_after(5):
-        with trio.CancelScope() as scope:
-            async with open_team() as team:
-                team.start_soon(trio.sleep_forever)
-                scope.cancel()
-        assert scope.cancelled_caught

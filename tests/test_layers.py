@@ -9,7 +9,7 @@ import zapomni
 
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "models", "moments"}),
-    frozenset({"config", "log"}),
+    frozenset({"config", "log", "team"}),
     frozenset({"chunking", "terms", "fusion", "transfer", "clients"}),
     frozenset({"embed", "store"}),
     frozenset({"engine"}),

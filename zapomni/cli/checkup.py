@@ -17,9 +17,9 @@ import attrs
 import trio
 
 from zapomni import __version__
-from zapomni.cli.session import innermost
 from zapomni.cli.text import counted, size
 from zapomni.errors import ConfigError, ZapomniError
+from zapomni.team import innermost
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -96,7 +96,7 @@ class Known:
 async def _ingest(engine: MemoryEngine, options: argparse.Namespace, console: Console, tally: Tally) -> None:
     import trio
 
-    from zapomni.engine.team import open_team
+    from zapomni.team import open_team
 
     with console.progress() as line:
         line.show("Looking for files …")

@@ -38,10 +38,7 @@ def add_data_flags(parser: argparse.ArgumentParser, *, workspace: bool = True, m
 
 
 def run(options: argparse.Namespace, work: Callable[[Settings, Console], Awaitable[int]]) -> int:
-    """Run work that opens what it needs by itself, and return its exit code.
-
-    Raises the error that ended it, not the group that nurseries make of it.
-    """
+    """Run work that opens what it needs by itself, and return its exit code."""
     settings = load_settings(argparse.Namespace(**{**vars(options), "workspace": None, "log_level": None})).settings
     import trio
 
@@ -50,8 +47,6 @@ def run(options: argparse.Namespace, work: Callable[[Settings, Console], Awaitab
     log.configure(getattr(options, "log_level", None) or LOG_LEVEL)
     try:
         return trio.run(_until_signalled, lambda: work(settings, Console.of(options)))
-    except BaseExceptionGroup as group:
-        raise innermost(group) from group
     finally:
         gc.freeze()  # the collection at the exit would take a sixth of the time of a search
 
@@ -74,13 +69,13 @@ def run_with_engine(options: argparse.Namespace, work: Callable[[MemoryEngine, C
 
 
 async def _until_signalled(work: Callable[[], Awaitable[int]]) -> int:
-    import trio
+    from zapomni.team import open_team
 
     code = 0
-    async with trio.open_nursery() as nursery:
-        signalled = await nursery.start(_cancel_on_signal, nursery.cancel_scope)
+    async with open_team() as team:
+        signalled = await team.start(_cancel_on_signal, team.cancel_scope)
         code = await work()
-        nursery.cancel_scope.cancel()
+        team.cancel_scope.cancel()
     return EXIT_SIGNALLED + signalled[0] if signalled else code
 
 
@@ -95,10 +90,3 @@ async def _cancel_on_signal(scope: trio.CancelScope, *, task_status: trio.TaskSt
             seen.append(number)
             scope.cancel()
             break
-
-
-def innermost(error: BaseException) -> BaseException:
-    """Take an error out of the groups that nurseries put around it."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

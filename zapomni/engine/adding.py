@@ -12,11 +12,11 @@ import trio
 from zapomni.engine.context import PATIENCE, refresh
 from zapomni.engine.metadata import recognise
 from zapomni.engine.passages import WHOLE, Setting, batches, cut, model_of, prepare
-from zapomni.engine.team import open_team
 from zapomni.errors import EmbeddingError, ValidationError
 from zapomni.log import get_logger
 from zapomni.models import MAX_TEXT_LENGTH, NewChunk, NewMemory
 from zapomni.store.values import check_json
+from zapomni.team import open_team
 from zapomni.terms import title_of
 
 if TYPE_CHECKING:

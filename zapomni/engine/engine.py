@@ -14,11 +14,11 @@ import trio
 
 from zapomni.embed import open_embedder
 from zapomni.engine.latency import Latency
-from zapomni.engine.team import open_team
 from zapomni.errors import ConfigError, EmbeddingError, OutdatedError, ValidationError, ZapomniError
 from zapomni.log import get_logger
 from zapomni.models import DEFAULT_WORKSPACE, Filters
 from zapomni.store.store import open_store
+from zapomni.team import open_team
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping

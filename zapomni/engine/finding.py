@@ -9,11 +9,11 @@ import trio
 
 from zapomni.chunking import estimate_tokens
 from zapomni.engine.ranking import Question, rank
-from zapomni.engine.team import open_team
 from zapomni.errors import ConfigError, EmbeddingError
 from zapomni.fusion import vector_weight
 from zapomni.log import get_logger
 from zapomni.models import EmbeddingModel, Filters, SearchHit, SearchResult
+from zapomni.team import open_team
 from zapomni.terms import K1, B, importance, query_terms
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from zapomni.engine.team import open_team
 from zapomni.errors import ConfigError
 from zapomni.fusion import Candidate, fuse
+from zapomni.team import open_team
 from zapomni.terms.question import hints, most_hint
 
 if TYPE_CHECKING:

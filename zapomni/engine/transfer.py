@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import trio
 
 from zapomni.engine.adding import new_memory
 from zapomni.errors import NotFoundError, OutdatedError
 from zapomni.store.values import check_memory, to_json
+from zapomni.team import open_team
 from zapomni.transfer import Record, Version
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ async def export(workspace: Workspace) -> AsyncGenerator[Record]:
             except NotFoundError:
                 return
 
-        async with trio.open_nursery() as nursery:
+        async with open_team() as team:
             for memory_id in group:
-                nursery.start_soon(read, memory_id)
+                team.start_soon(read, memory_id)
         for memory_id in group:
             if memory_id in records:
                 yield records[memory_id]

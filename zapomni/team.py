@@ -18,16 +18,24 @@ async def open_team() -> AsyncIterator[trio.Nursery]:
         async with trio.open_nursery() as nursery:
             yield nursery
     except BaseExceptionGroup as group:
-        error = _first(group)
+        error = innermost(group)
     else:
         return
     raise error
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return one of the errors; being cancelled is one only where there is no other."""
-    errors = _leaves(group)
-    return next((error for error in errors if not isinstance(error, trio.Cancelled)), errors[0])
+def innermost(error: BaseException) -> BaseException:
+    """Take an error out of the groups that nurseries put around it.
+
+    Of several, whoever asks the program to end goes first; being cancelled is one only where there is no other.
+    """
+    return min(_leaves(error), key=_rank)
+
+
+def _rank(error: BaseException) -> int:
+    if isinstance(error, trio.Cancelled):
+        return 2
+    return 1 if isinstance(error, Exception) else 0
 
 
 def _leaves(error: BaseException) -> list[BaseException]:
