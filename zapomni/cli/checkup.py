@@ -32,6 +32,9 @@ type State = Literal["ok", "warning", "failed"]
 CHECK_SECONDS = 60.0
 CLEANUP_SECONDS = 5.0
 LITTLE_ROOM = 1 << 30
+DIRECTORY = "data directory"
+IN_DIRECTORY = frozenset({"store", "model", "round trip"})
+"""The checks that nothing can come of where the data directory is none."""
 
 
 @attrs.frozen
@@ -49,13 +52,24 @@ type Findings = list[Finding]
 
 
 async def examine(settings: Settings, report: Callable[[Finding], None]) -> bool:
-    """Run every check and report as they end; return whether none failed."""
-    healthy = True
+    """Run every check and report as they end; return whether none failed.
+
+    What needs the data directory is left out when that has failed: it would fail as well, and blame something else.
+    """
+    failed: set[str] = set()
     for name, (check, advice) in CHECKS.items():
+        if name in IN_DIRECTORY and DIRECTORY in failed:
+            report(
+                Finding(
+                    name, "warning", f"not tried: the {DIRECTORY} comes first", "mend that, and run the doctor again"
+                )
+            )
+            continue
         for finding in await _outcome(name, check, advice, settings):
             report(finding)
-            healthy = healthy and finding.state != "failed"
-    return healthy
+            if finding.state == "failed":
+                failed.add(name)
+    return not failed
 
 
 async def _outcome(
@@ -67,12 +81,18 @@ async def _outcome(
     except trio.TooSlowError:
         return [Finding(name, "failed", f"no answer within {CHECK_SECONDS:g} s", advice)]
     except (ZapomniError, OSError) as error:
-        return [Finding(name, "failed", str(error), advice)]
+        return [Finding(name, "failed", _told(error), advice)]
     except ExceptionGroup as group:
         cause = innermost(group)
         if not isinstance(cause, ZapomniError | OSError):
             raise
-        return [Finding(name, "failed", str(cause), advice)]
+        return [Finding(name, "failed", _told(cause), advice)]
+
+
+def _told(error: ZapomniError | OSError) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
 
 
 async def _python(settings: Settings) -> Findings:
@@ -94,6 +114,8 @@ async def _binaries(settings: Settings) -> Findings:
 
 
 async def _directory(settings: Settings) -> Findings:
+    if settings.falkordb_url is not None:
+        return [Finding(DIRECTORY, "ok", "not needed: falkordb_url names a server")]
     path = settings.data_dir.absolute()
     there = _existing(path)
     if not there.is_dir():
@@ -101,14 +123,16 @@ async def _directory(settings: Settings) -> Findings:
     if not os.access(there, os.W_OK | os.X_OK):
         raise ConfigError(f"{there} cannot be written to by this user")
     if there != path:
-        return [Finding("data directory", "ok", f"{path} will be made when it is first needed")]
+        return [Finding(DIRECTORY, "ok", f"{path} will be made when it is first needed")]
     found = path.stat()
     if found.st_uid != os.geteuid():
         raise ConfigError(f"{path} belongs to another user (uid {found.st_uid})")
     store = path / "store"
+    if store.exists() and not store.is_dir():
+        raise ConfigError(f"{store} is a file, not a folder")
     if store.exists() and stat.S_IMODE(store.stat().st_mode) != 0o700:
-        return [Finding("data directory", "warning", f"others may look into {store}", f"chmod 700 {store}")]
-    return [Finding("data directory", "ok", str(path))]
+        return [Finding(DIRECTORY, "warning", f"others may look into {store}", f"chmod 700 {store}")]
+    return [Finding(DIRECTORY, "ok", str(path))]
 
 
 def _existing(path: Path) -> Path:
@@ -119,6 +143,8 @@ def _existing(path: Path) -> Path:
 
 
 async def _disk(settings: Settings) -> Findings:
+    if settings.falkordb_url is not None:
+        return [Finding("disk", "ok", "not needed: falkordb_url names a server")]
     from zapomni.store.embedded import ROOM
 
     there = _existing(settings.data_dir.absolute())
@@ -238,7 +264,7 @@ _EMBEDDER = (
 CHECKS: dict[str, tuple[Callable[[Settings], Awaitable[Findings]], str]] = {
     "python": (_python, ""),
     "binaries": (_binaries, _REMAKE),
-    "data directory": (_directory, "choose another with --data-dir or the setting data_dir, or change its rights"),
+    DIRECTORY: (_directory, "choose another with --data-dir or the setting data_dir, or change its rights"),
     "disk": (_disk, "make room on this disk, or move the data directory to another"),
     "store": (_store, "read the end of store/server.log in the data directory, or see that falkordb_url is right"),
     "model": (_model, _EMBEDDER),
