@@ -116,6 +116,20 @@ async def test_only_the_latest_of_many_versions_are_listed() -> None:
     assert [each["version"] for each in read["history"]] == list(range(VERSIONS + 3, 3, -1))
 
 
+async def test_the_history_is_read_only_for_what_is_in_it() -> None:
+    engine = FakeEngine()
+    memory_id = await add(engine, "one")
+    await use(UpdateMemoryTool(engine), memory_id=memory_id, text="two")  # type: ignore[arg-type]
+    for version, text, reads in ((2, "two", 1), (1, "one", 2)):
+        engine.calls.clear()
+        read = await use(GetMemoryTool(engine), memory_id=memory_id, version=version)  # type: ignore[arg-type]
+        assert (read["text"], read["version"], len(engine.calls)) == (text, version, reads)
+    engine.calls.clear()
+    words = await refused(GetMemoryTool(engine), memory_id=memory_id, version=3)  # type: ignore[arg-type]
+    assert words == f"memory {memory_id} has no version 3; the current one is 2"
+    assert len(engine.calls) == 1
+
+
 async def test_a_memory_that_never_changed_has_no_history(engine: MemoryEngine) -> None:
     read = await use(GetMemoryTool(engine), memory_id=await add(engine, "Once."), history=True)
     assert read["history"] == []

@@ -76,7 +76,8 @@ class GetMemoryTool(Tool[GetMemoryRequest]):
         where = given(workspace=request.workspace)
         current = await self.core_engine.get_memory(request.memory_id, **where)
         earlier: tuple[Memory, ...] = ()
-        if request.history or request.version is not None:
+        # Every text of the history is read whole: not for a version that is the current one, or is still to come.
+        if request.history or (request.version or current.version) < current.version:
             earlier = await self.core_engine.history(request.memory_id, **where)
         memory = _version(request.version, current, earlier)
         if request.offset and request.offset >= len(memory.text):
