@@ -192,6 +192,7 @@ def plot_lines(name: str, title: str, lines: Mapping[str, Mapping[float, float]]
 def _draw(name: str, title: str, width: int, height: int, parts: Sequence[str]) -> Path:
     OUT.mkdir(exist_ok=True)
     path = OUT / f"{name}.svg"
+    width = max(width, 24 + int(1.25 * _LETTER * len(title)))  # whose letters are larger
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
         'font-size="13">',

@@ -168,6 +168,12 @@ def test_nothing_can_be_drawn_as_bars() -> None:
 
 
 @pytest.mark.usefixtures("out")
+def test_a_long_title_has_room() -> None:
+    drawn = ElementTree.parse(report.plot_bars("bars", "title " * 30, {"one": 1.0}, "ms")).getroot()
+    assert float(drawn.attrib["width"]) > 180 * 9
+
+
+@pytest.mark.usefixtures("out")
 def test_a_power_is_drawn_as_a_straight_line() -> None:
     line = {float(size): 0.01 * size**0.5 for size in SIZES}
     drawn = ElementTree.parse(report.plot_lines("lines", "Growth", {"root": line}, across="chunks", unit="ms"))
