@@ -10,6 +10,7 @@ import attrs
 from zapomni.cli import EXIT_OK, build_parser
 from zapomni.cli.options import add_command
 from zapomni.cli.output import Console
+from zapomni.clients import CLIENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,8 @@ class Command:
     flags: tuple[Flag, ...]
     words: tuple[tuple[str, str], ...] = ()
     """The words that can stand next, each with its explanation: sub-commands, or the choices of an argument."""
+    once: tuple[str, ...] = ()
+    """Those of them after which none of them can stand."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -61,21 +64,31 @@ def run(options: argparse.Namespace) -> int:
 
 def commands_of(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Command]:
     """Return what a parser understands, the whole first and then each command."""
-    flags, words = [], []
+    flags, words, once = [], [], []
     below: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             below = dict(action.choices)
             words += [(choice.dest, choice.help or "") for choice in action._choices_actions]
+            once += list(below)
         elif not action.option_strings:
-            words += [(str(choice), "") for choice in action.choices or ()]
+            found = _words(action)
+            words += found
+            once += [] if action.nargs in ("*", "+") else [word for word, _ in found]
         else:
             choices = tuple(map(str, action.choices or ()))
             names = tuple(sorted(action.option_strings, key=len))
             flags.append(Flag(names, (action.help or "") % vars(action), action.nargs != 0, choices))
-    yield Command(path, tuple(flags), tuple(words))
+    yield Command(path, tuple(flags), tuple(words), tuple(once))
     for name, inner in below.items():
         yield from commands_of(inner, (*path, name))
+
+
+def _words(action: argparse.Action) -> list[tuple[str, str]]:
+    """Return what can stand for an argument; clients are known by name, though the parser leaves them unchecked."""
+    if action.dest == "clients":
+        return [(client.name, client.title) for client in CLIENTS.values()]
+    return [(str(choice), "") for choice in action.choices or ()]
 
 
 def _bash(commands: list[Command]) -> str:
@@ -139,8 +152,8 @@ def _fish_condition(command: Command) -> str:
     if not command.path:
         return "__fish_use_subcommand"
     seen = " && ".join(f"__fish_seen_subcommand_from {word}" for word in command.path)
-    if command.words and len(command.path) == 1:
-        return f"{seen} && not __fish_seen_subcommand_from {' '.join(word for word, _ in command.words)}"
+    if command.once and len(command.path) == 1:
+        return f"{seen} && not __fish_seen_subcommand_from {' '.join(command.once)}"
     return seen
 
 
