@@ -357,7 +357,10 @@ def test_a_variable_that_goes_before_the_file_is_pointed_out(
     [
         (None, 'workspace = "garden"\n'),
         ("", 'workspace = "garden"\n'),
-        ("# mine\nworkspace = 'x'  # gone\r\npool_size = 3", '# mine\nworkspace = "garden"\r\npool_size = 3'),
+        ("# mine\nworkspace = 'x'  # why\r\npool_size = 3", '# mine\nworkspace = "garden"  # why\r\npool_size = 3'),
+        ('workspace = "a # \\" b" # "why" # so', 'workspace = "garden" # "why" # so'),
+        ("workspace = '\\' \npool_size = 3", 'workspace = "garden"\npool_size = 3'),
+        ("workspace=5# why", 'workspace = "garden"# why'),
         ('"workspace" = "x"\n', 'workspace = "garden"\n'),
         ("pool_size = 3 # workspace = 1", 'workspace = "garden"\npool_size = 3 # workspace = 1'),
         ("[table]\nworkspace_of = 1\n", 'workspace = "garden"\n[table]\nworkspace_of = 1\n'),

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
     from zapomni.models import WorkspaceInfo
 
-_LINE = re.compile(r"^[ \t]*(?:workspace|\"workspace\"|'workspace')[ \t]*=[^\r\n]*", re.MULTILINE)
+_LINE = re.compile(
+    r"""^[ \t]*(?:workspace|"workspace"|'workspace')[ \t]*=
+    [ \t]*(?:"(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*'|[^"'\#\r\n]*?)
+    (?P<comment>[ \t]*(?:\#[^\r\n]*)?)(?=[\r\n]|\Z)""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""The line that names the workspace, whatever its value is; what stands behind the value is the person's own."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -185,7 +191,7 @@ def choice(path: Path, name: str) -> Change:
     except ValueError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
     line = f'workspace = "{name}"'  # a workspace's name holds nothing that TOML would have to escape
-    after, replaced = _LINE.subn(line, text, count=1)
+    after, replaced = _LINE.subn(lambda found: line + found["comment"].rstrip(), text, count=1)
     if not replaced:
         after = f"{line}\n{text}"  # in front, since what follows a table's heading belongs to the table
     try:
