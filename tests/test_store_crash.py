@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import subprocess
@@ -47,8 +48,9 @@ async def survive(directory: Path, *, writers: int, writes: int, chance: random.
                 mortal = [process for process in processes[: writers // 2] if process.poll() is None]
                 (victims,) = chance.choices([servers, reapers_of(directory), mortal], [6, 2, 1])
                 if victims:
-                    chance.choice(victims).kill()
-                    kills += 1
+                    with contextlib.suppress(psutil.NoSuchProcess):  # a reaper that came second ends by itself
+                        chance.choice(victims).kill()
+                        kills += 1
         finally:
             for process in processes:
                 process.kill()
