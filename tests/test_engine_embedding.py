@@ -11,11 +11,13 @@ import trio
 from tests.engines import FakeEmbedder, found, open_engine_with
 from tests.stores import chunks_of, memory_of
 from zapomni.engine import upkeep
-from zapomni.errors import ConfigError, EmbeddingError
+from zapomni.errors import ConfigError, DatabaseError, EmbeddingError
 from zapomni.store.workspace import Workspace
 from zapomni.store.writing import Draft
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from zapomni.config import Settings
     from zapomni.engine import MemoryEngine
     from zapomni.models import EmbeddingModel
@@ -76,6 +78,86 @@ async def test_a_model_that_fails_half_way_defers_the_rest(
     assert (await simple_engine.get_memory(receipt.memory_id)).text == PARAGRAPHS
     embedder.down = False
     await until_embedded(simple_engine)
+
+
+@pytest.mark.parametrize("method", ["restore", "add", "update"])
+async def test_what_was_cancelled_after_it_was_stored_gets_its_vectors(
+    simple_engine: MemoryEngine, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """The server has done it, and whoever asked for it is gone before the answer."""
+    monkeypatch.setattr(upkeep, "RETRY_SECONDS", 0.05)
+    simple_engine.settings = attrs.evolve(simple_engine.settings, defer_embedding=True)
+    receipt = await simple_engine.add_memory("an automobile")
+    if method == "restore":
+        await simple_engine.delete_memory(receipt.memory_id)
+    original = getattr(Workspace, method)
+
+    async def cancel_at_the_end(*arguments: object) -> object:
+        done = await original(*arguments)
+        scope.cancel()
+        await trio.lowlevel.checkpoint()
+        return done
+
+    monkeypatch.setattr(Workspace, method, cancel_at_the_end)
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "restore": lambda: simple_engine.restore_memory(receipt.memory_id),
+        "add": lambda: simple_engine.add_memory("a feline"),
+        "update": lambda: simple_engine.update_memory(receipt.memory_id, text="another automobile"),
+    }
+    embedder.down = method != "restore"
+    with trio.CancelScope() as scope:
+        await calls[method]()
+    assert scope.cancelled_caught
+    assert (await simple_engine.workspace_info()).pending == 1
+    embedder.down = False
+    await until_embedded(simple_engine)
+
+
+async def test_a_restored_memory_is_reported_though_its_vectors_cannot_be_stored_now(
+    simple_engine: MemoryEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receipt = await simple_engine.add_memory("an automobile")
+    await simple_engine.delete_memory(receipt.memory_id)
+
+    async def fail(*_: object) -> int:
+        raise DatabaseError("the store is busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspace, "add_vectors", fail)
+        patch.setattr(upkeep, "RETRY_SECONDS", 0.05)
+        assert (await simple_engine.restore_memory(receipt.memory_id)).text == "an automobile"
+    await until_embedded(simple_engine)
+
+
+async def test_the_hourly_upkeep_makes_vectors_that_nobody_told_of(
+    simple_engine: MemoryEngine, embedder: FakeEmbedder
+) -> None:
+    receipt = await simple_engine.add_memory("an automobile")
+    await simple_engine.delete_memory(receipt.memory_id)
+    await (await simple_engine._workspace(None)).restore(receipt.memory_id)  # and then the process died
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(simple_engine._upkeep().purge_for_ever, simple_engine._catch_up)
+        await until_embedded(simple_engine)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_large_update_tells_how_far_it_is_and_is_known_before_it_is_embedded_again(
+    simple_engine: MemoryEngine, embedder: FakeEmbedder
+) -> None:
+    receipt = await simple_engine.add_memory("the violin")
+    reports: list[float] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        reports.append(done)
+
+    changed = await simple_engine.update_memory(receipt.memory_id, text=PARAGRAPHS, metadata={}, progress=progress)
+    assert changed.replaced
+    assert reports == sorted(reports)
+    assert reports[-1] == changed.chunks_created
+    assert (await simple_engine.get_memory(receipt.memory_id)).text == PARAGRAPHS
+    done = embedder.embedded
+    assert (await simple_engine.update_memory(receipt.memory_id, text=PARAGRAPHS, metadata={})).duplicate
+    assert embedder.embedded == done
 
 
 async def test_another_model_is_refused_for_writing_and_told_in_answers(

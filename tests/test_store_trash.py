@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import attrs
@@ -123,6 +124,23 @@ async def test_a_purge_and_writers_do_not_disturb_each_other(workspace: Workspac
     assert len((await workspace.search_words({"shared": 1.0}, count=None)).numbers) == 60
     assert len((await workspace.list(filters=Filters(tags=("kept", "gone")), limit=200)).memories) == 60
     assert await workspace.tags() == {"kept": 40, "gone": 20}
+
+
+@pytest.mark.parametrize("kept", [[], [0], [4], [0, 4], [2]])
+async def test_neighbours_that_are_purged_together_leave_a_row_of_the_others(
+    workspace: Workspace, kept: list[int]
+) -> None:
+    memories = [memory_of(f"text {number}", source="talk") for number in range(5)]
+    for memory in memories:
+        await workspace.add(memory, chunks_of(memory.text))
+    for number, memory in enumerate(memories):
+        if number not in kept:
+            await workspace.delete(memory.id, now=NOW)
+    assert await workspace.purge(before=LATER) == 5 - len(kept)
+    row = await workspace._space.ask("MATCH (m)-[:NEXT]->(n) RETURN m.id, n.id")
+    assert row == [[memories[a].id.encode(), memories[b].id.encode()] for a, b in pairwise(kept)]
+    latest = await workspace._space.ask("MATCH (s:Source) OPTIONAL MATCH (s)-[:LATEST]->(m) RETURN m.id")
+    assert latest == [[memories[number].id.encode()] for number in kept[-1:]]
 
 
 async def test_nothing_of_a_purged_memory_is_left_in_the_store(store_settings: Settings, tmp_path: Path) -> None:

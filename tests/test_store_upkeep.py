@@ -11,7 +11,7 @@ import trio
 
 from tests.stores import LATER, NOW, chunks_of, memory_of
 from zapomni.errors import DatabaseError, NotFoundError
-from zapomni.store import backup, recovery, schema
+from zapomni.store import backup, recovery, schema, upkeep
 from zapomni.store.names import REGISTRY, Keys
 from zapomni.store.store import open_store
 from zapomni.store.writing import Draft
@@ -132,6 +132,22 @@ async def test_a_cancelled_wait_leaves_no_lock(
     assert not await store.connection.read("EXISTS", space.keys.upkeep)
 
 
+async def test_a_lock_that_cannot_be_given_back_hides_nothing_that_happened(
+    store: Store, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = store._space(workspace.name, fresh=True)
+
+    async def fail(*_: object) -> None:
+        raise DatabaseError("the store is gone")
+
+    with monkeypatch.context() as patch, trio.move_on_after(0.1) as scope:
+        async with space.upkeep():
+            patch.setattr(store.connection, "optimistic", fail)
+            await trio.sleep_forever()
+    await lose(store.connection, workspace)  # who comes next would wait for it to run out
+    assert scope.cancelled_caught
+
+
 async def test_a_small_write_does_not_outlive_its_workspace(store: Store, other: Store, workspace: Workspace) -> None:
     await workspace.add(memory_of("old"), chunks_of("old"))
     draft = Draft(await workspace._write(), memory_of("straddles"), 1)
@@ -215,6 +231,31 @@ async def test_who_keeps_the_upkeep_notices_that_it_is_lost(store: Store, worksp
             with pytest.raises(DatabaseError, match="held up"):
                 await space.keep_upkeep(token)
             await space.keep_upkeep(theirs)
+
+
+async def test_a_purge_keeps_its_workspace_however_long_the_history_is(
+    store: Store, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = memory_of("text")
+    await workspace.add(memory, chunks_of("text"))
+    for number in range(10):
+        text = f"text {number}"
+        await workspace.update(memory_of(text, id=memory.id), chunks_of(text))
+    await workspace.delete(memory.id, now=NOW)
+    key, left = workspace._space.keys.upkeep, list[int]()
+    drop = upkeep._drop_small
+    monkeypatch.setattr(upkeep, "TOGETHER", 2)
+
+    async def drop_late(*arguments: Any) -> set[int]:
+        await store.connection.write("EXPIRE", key, 30)  # as much of its minute has passed by now
+        done = await drop(*arguments)
+        left.append(await store.connection.read("TTL", key))
+        return done
+
+    monkeypatch.setattr(upkeep, "_drop_small", drop_late)
+    assert await workspace.purge(before=LATER) == 1
+    assert len(left) == 6
+    assert min(left) > 30
 
 
 @pytest.mark.parametrize("purged", [True, False])

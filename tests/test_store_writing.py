@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from tests.stores import LATER, MODEL, NOW, chunks_of, latest_of, memory_of, own_workspace, vector_of
 from zapomni.errors import ConfigError, DatabaseError, NotFoundError, ValidationError
 from zapomni.models import EmbeddingModel, Filters, NewChunk
+from zapomni.store import upkeep, writing
 from zapomni.store.reindexing import BEFORE, NEXT
 from zapomni.store.store import open_store
 from zapomni.store.upkeep import drop_draft, sweep
-from zapomni.store.writing import BATCH, LEASE_SECONDS
+from zapomni.store.writing import BATCH, LEASE_SECONDS, Draft
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from zapomni.config import Settings
     from zapomni.store.store import Store
     from zapomni.store.workspace import Workspace
@@ -159,6 +162,9 @@ async def test_writers_of_one_key_make_a_row_of_versions(workspace: Workspace) -
     assert [memory.version for memory in versions] == [8, 7, 6, 5, 4, 3, 2, 1]
     assert {memory.text for memory in versions} == {f"text {number}" for number in range(8)}
     assert len(await found(workspace, "text")) == 1
+    assert [memory.version for memory in await workspace.history(memory_id, limit=3)] == [7, 6, 5]
+    assert [memory.version for memory in await workspace.history(memory_id, version=2)] == [2]
+    assert await workspace.history(memory_id, version=8) == ()
 
 
 async def test_an_update_keeps_id_key_and_history(workspace: Workspace) -> None:
@@ -180,12 +186,10 @@ async def test_what_is_not_there_cannot_be_updated(workspace: Workspace) -> None
 
 
 async def test_a_large_memory_comes_in_batches_and_back_whole(workspace: Workspace) -> None:
-    heard: list[tuple[int, int]] = []
     memory, chunks = memory_of(LONG, key="k"), chunks_of(LONG)
     assert len(chunks) > 3 * BATCH
-    receipt = await workspace.add(memory, chunks, progress=lambda done, total: heard.append((done, total)))
+    receipt = await workspace.add(memory, chunks)
     assert receipt.chunks_created == len(chunks)
-    assert heard == [(done, len(chunks)) for done in range(BATCH, len(chunks), BATCH)]
     assert (await workspace.get(memory.id)).text == LONG
     assert len(await found(workspace, "word1999")) == 1
     assert (await workspace.add(memory_of(LONG, key="k"), chunks)).duplicate
@@ -251,6 +255,41 @@ async def test_another_process_sweeps_at_its_first_write(
             assert len(await workspace._space.ask("MATCH (d:Draft) RETURN d.first")) == 1
             await other.workspace(workspace.name).add(memory_of("text"), chunks_of("text"))
         assert await workspace._space.ask("MATCH (d:Draft) RETURN d.first") == []
+
+
+async def test_a_write_does_not_wait_for_all_that_others_have_left(
+    store: Store, workspace: Workspace, store_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = workspace._space
+    for number in range(5):
+        chunks = chunks_of(LONG)
+        draft = Draft(await workspace._write(), memory_of(f"{number} {LONG}"), len(chunks))
+        await draft.append(chunks[:20])
+        await store.connection.write("DEL", draft._lease)
+    drop, dropped = upkeep.drop_draft, 0
+
+    async def drop_slowly(*arguments: Any, **options: Any) -> bool:
+        nonlocal dropped
+        done = await drop(*arguments, **options)
+        dropped += 1
+        if dropped == 2:
+            await trio.sleep_forever()
+        return done
+
+    monkeypatch.setattr(upkeep, "drop_draft", drop_slowly)
+    with trio.fail_after(20):
+        async with open_store(store_settings) as other:
+            for left, text in ((3, "first"), (0, "second")):
+                await other.workspace(workspace.name).add(memory_of(text), chunks_of(text))
+                assert len(await space.ask(upkeep.DRAFTS)) == left
+
+
+async def test_a_draft_whose_passages_were_refused_is_swept_too(workspace: Workspace) -> None:
+    space = await workspace._write()
+    await workspace.add(memory_of("text"), chunks_of("text"))
+    await space.connection.write(*space.statement(writing.BEGIN, first=7, count=1))
+    assert await sweep(space) == 1
+    assert await space.ask(upkeep.DRAFTS) == []
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.002, 0.005, 0.01, 0.03, 0.1])
@@ -323,3 +362,45 @@ async def test_a_text_that_was_altered_behind_our_back_is_not_passed_off_as_ours
     await space.connection.write(*space.statement("MATCH (c:Chunk) SET c.text = 'the truth, and something else'"))
     with pytest.raises(DatabaseError, match="is damaged"):
         await workspace.get(memory.id)
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_version_that_the_server_refuses_leaves_the_one_that_is_there(
+    store_settings: Settings, tmp_path: Path, key: str | None
+) -> None:
+    settings = attrs.evolve(store_settings, data_dir=tmp_path, falkordb_url=None)
+    async with open_store(settings) as store:
+        workspace = store.workspace("default")
+        memory = memory_of("the old text", key=key)
+        await workspace.add(memory, chunks_of(memory.text))
+        new = attrs.evolve(memory, text="word " * 200, id=memory.id if key is None else str(uuid.uuid4()))
+        write = workspace.update if key is None else workspace.add
+        await store.connection.write("GRAPH.CONFIG", "SET", "QUERY_MEM_CAPACITY", 20_000)
+        with pytest.raises(DatabaseError, match="capacity"):
+            await write(new, chunks_of(new.text))
+        await store.connection.write("GRAPH.CONFIG", "SET", "QUERY_MEM_CAPACITY", 0)
+        assert (await workspace.get(memory.id)).text == memory.text
+        assert [summary.id for summary in (await workspace.list()).memories] == [memory.id]
+        assert len(await found(workspace, "old")) == 1
+        left = await traces(store, workspace)
+        assert (left["chunks"], left["drafts"]) == (1, 0)
+        assert (await write(new, chunks_of(new.text))).replaced
+        assert (await workspace.get(memory.id)).text == new.text
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_version_that_was_refused_in_part_is_mended_by_writing_it_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    memory = memory_of("the old text", key=key)
+    await workspace.add(memory, chunks_of(memory.text))
+    new = attrs.evolve(memory, text="the new text", id=memory.id if key is None else str(uuid.uuid4()))
+    write = workspace.update if key is None else workspace.add
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "publish", lambda space, *_: [space.statement("UNWIND 1 AS x RETURN x.y")])
+        with pytest.raises(DatabaseError):
+            await write(new, chunks_of(new.text))
+    receipt = await write(new, chunks_of(new.text))
+    assert (receipt.memory_id, receipt.replaced, receipt.duplicate) == (memory.id, True, False)
+    assert (await workspace.get(memory.id)).text == new.text
+    assert len(await found(workspace, "new")) == 1

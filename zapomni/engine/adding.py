@@ -101,13 +101,16 @@ class Writer:
         setting: Setting,
         embedder: Embedder | None,
         progress: Progress | None,
+        *,
+        update: bool = False,
     ) -> MemoryResult:
         if len(chunks) <= WHOLE:
             ready = await self._prepare(chunks, setting.before, setting, embedder)
-            receipt = await self.workspace.add(memory, ready)
-            self._tell_what_lacks(ready)
-            return receipt
-        async with self.workspace.open_draft(memory, len(chunks)) as draft:
+            try:
+                return await (self.workspace.update if update else self.workspace.add)(memory, ready)
+            finally:  # also of what was cancelled: it may be stored
+                self._tell_what_lacks(ready)
+        async with self.workspace.open_draft(memory, len(chunks), update=update) as draft:
             if (seen := await draft.seen()) is not None:
                 return seen
             done, lacking = 0, list[NewChunk]()
@@ -121,22 +124,17 @@ class Writer:
                         done += len(ready)
                         if progress is not None:
                             await progress(done, len(chunks), f"{done:,} of {len(chunks):,} passages stored")
-            receipt = await draft.publish()
-        self._tell_what_lacks(lacking)
-        return receipt
+            try:
+                return await draft.publish()
+            finally:
+                self._tell_what_lacks(lacking)
 
-    async def change(self, memory: NewMemory) -> MemoryResult:
+    async def change(self, memory: NewMemory, progress: Progress | None = None) -> MemoryResult:
         """Give a memory a new text or new metadata; what it was becomes history."""
         chunks = await cut(memory.text, tokens=self.settings.chunk_tokens, overlap=self.settings.chunk_overlap)
         memory, embedder = await self._with_model(memory)
         memory, setting = await self._placed(memory, memory.id)
-        ready: list[NewChunk] = []
-        before = setting.before
-        for batch in batches(chunks):
-            ready += await self._prepare(batch, before, setting, embedder)
-            before = batch[-1].text
-        receipt = await self.workspace.update(memory, ready)
-        self._tell_what_lacks(ready)
+        receipt = await self._store(memory, chunks, setting, embedder, progress, update=True)
         if receipt.replaced:
             await self._refresh(memory.id)
         return receipt

@@ -14,7 +14,7 @@ import trio
 
 from zapomni.embed import open_embedder
 from zapomni.engine.latency import Latency
-from zapomni.errors import ConfigError, EmbeddingError, OutdatedError, ValidationError, ZapomniError
+from zapomni.errors import ConfigError, DatabaseError, EmbeddingError, OutdatedError, ValidationError, ZapomniError
 from zapomni.log import get_logger
 from zapomni.models import DEFAULT_WORKSPACE, Filters
 from zapomni.store.store import open_store
@@ -100,8 +100,7 @@ class MemoryEngine:
             await self._embedder.ready()
         except ZapomniError as error:
             log.warning("not_ready", error=str(error))
-        self._background.start_soon(self._upkeep().purge_for_ever)
-        self._catch_up()
+        self._background.start_soon(self._upkeep().purge_for_ever, self._catch_up)
 
     async def add_memory(
         self,
@@ -139,9 +138,19 @@ class MemoryEngine:
         """Return a memory, whole. Raises `NotFoundError`."""
         return await (await self._workspace(workspace)).get(memory_id)
 
-    async def history(self, memory_id: str, *, workspace: str | None = None) -> tuple[Memory, ...]:
-        """Return what a memory was before it was changed, latest first. Raises `NotFoundError`."""
-        return await (await self._workspace(workspace)).history(memory_id)
+    async def history(
+        self,
+        memory_id: str,
+        *,
+        limit: int | None = None,
+        version: int | None = None,
+        workspace: str | None = None,
+    ) -> tuple[Memory, ...]:
+        """Return what a memory was before it was changed, latest first. Raises `NotFoundError`.
+
+        At most `limit` versions, and only the one of a number where it is given.
+        """
+        return await (await self._workspace(workspace)).history(memory_id, limit=limit, version=version)
 
     async def update_memory(
         self,
@@ -150,6 +159,7 @@ class MemoryEngine:
         text: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         workspace: str | None = None,
+        progress: Progress | None = None,
     ) -> MemoryResult:
         """Give a memory a new text, or new metadata in place of all the old, or both; what it was becomes history.
 
@@ -162,13 +172,13 @@ class MemoryEngine:
         with self._latency.timed("update"):
             writer = await self._writer(workspace)
             if text is not None and metadata is not None:
-                return await writer.change(new_memory(memory_id, text, metadata))
+                return await writer.change(new_memory(memory_id, text, metadata), progress)
             for attempt in range(1, ATTEMPTS + 1):
                 old = await writer.workspace.get(memory_id)
                 new = old.text if text is None else text, old.metadata if metadata is None else metadata
                 try:
                     # The half that was not given has to be the one that is there when the other is written.
-                    return await writer.change(new_memory(memory_id, *new, expected_version=old.version))
+                    return await writer.change(new_memory(memory_id, *new, expected_version=old.version), progress)
                 except OutdatedError:
                     if attempt == ATTEMPTS:
                         raise
@@ -188,18 +198,15 @@ class MemoryEngine:
 
     async def restore_memory(self, memory_id: str, *, workspace: str | None = None) -> Memory:
         """Bring a deleted memory back. Raises `NotFoundError` once it is gone for good, and `ValidationError`."""
-        from zapomni.engine.upkeep import embed_memory
-
         space = await self._workspace(workspace)
-        await space.restore(memory_id)
-        await self._refresh(space, memory_id)
+        done = False
         try:
-            done = await embed_memory(space, self._embedder, memory_id)
-        except (EmbeddingError, ConfigError) as error:
-            log.warning("embedding_deferred", error=str(error))
-            done = False
-        if not done:  # found by its words meanwhile
-            self._catch_up()
+            await space.restore(memory_id)
+            await self._refresh(space, memory_id)
+            done = await self._embed(space, memory_id)
+        finally:  # also of what was cancelled: it may be back
+            if not done:  # found by its words meanwhile
+                self._catch_up()
         return await space.get(memory_id)
 
     async def list_memories(
@@ -320,6 +327,16 @@ class MemoryEngine:
         from zapomni.engine.finding import Finder
 
         return Finder(await self._workspace(workspace), self._embedder)
+
+    async def _embed(self, space: Workspace, memory_id: str) -> bool:
+        """Make the vectors that a memory lacks; False when that has to be done later."""
+        from zapomni.engine.upkeep import embed_memory
+
+        try:
+            return await embed_memory(space, self._embedder, memory_id)
+        except (EmbeddingError, ConfigError, DatabaseError) as error:
+            log.warning("embedding_deferred", error=str(error))
+            return False
 
     def _catch_up(self) -> None:
         """Make vectors that are lacking in the background, one task at a time."""

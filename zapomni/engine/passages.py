@@ -15,6 +15,7 @@ from zapomni.chunking import chunk
 from zapomni.errors import EmbeddingError
 from zapomni.log import get_logger
 from zapomni.models import EmbeddingModel, NewChunk
+from zapomni.store import writing
 from zapomni.terms import indexed_terms
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from zapomni.embed import Embedder
     from zapomni.models import Chunk
 
-WHOLE = 50
+WHOLE = writing.BATCH
 """Passages of a memory that is written at once; a larger one is written in batches."""
 BATCH = 32
 """Passages that are made and written together: every question to the store waits for one batch at the most."""

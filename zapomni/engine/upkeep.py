@@ -124,9 +124,10 @@ class Upkeep:
     embedder: Embedder
     retention: timedelta
 
-    async def purge_for_ever(self) -> None:
-        """Remove for good what was deleted before the retention began, now and every hour."""
+    async def purge_for_ever(self, catch_up: Callable[[], None]) -> None:
+        """Remove for good what was deleted before the retention began, and make what is lacking, now and every hour."""
         while True:
+            catch_up()
             try:
                 await self.store.finish_removals()
             except DatabaseError as error:

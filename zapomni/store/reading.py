@@ -36,8 +36,11 @@ FIELDS = """
 m.id, m.first, m.count, m.length, m.version, m.metadata, m.key, m.source,
 m.created_at, m.updated_at, m.timestamp, m.deleted_at
 """
-BY_FIRST = f"MATCH (c:Chunk {{number: $first}})<-[:HAS_CHUNK]-(m) RETURN {FIELDS}"
-HISTORY = f"MATCH (:Memory {{id: $id}})-[:REPLACES*1..]->(m) RETURN {FIELDS} ORDER BY m.version DESC"
+BY_FIRST = f"MATCH (c:Chunk {{number: $first}})<-[:HAS_CHUNK]-(m) WHERE m.id IS NOT NULL RETURN {FIELDS}"
+HISTORY = f"""
+MATCH (:Memory {{id: $id}})-[:REPLACES*1..]->(m) WHERE $version IS NULL OR m.version = $version
+RETURN {FIELDS} ORDER BY m.version DESC LIMIT $limit
+"""
 TEXT = "MATCH (c:Chunk) WHERE c.number >= $start AND c.number < $stop RETURN c.start, c.text ORDER BY c.number"
 PASSAGES = f"""
 UNWIND $numbers AS number
@@ -141,12 +144,15 @@ async def find(space: Space, bucket: str, name: str) -> str | None:
     return None if found is None else found.decode()
 
 
-async def history(space: Space, memory_id: str) -> tuple[Memory, ...]:
+async def history(
+    space: Space, memory_id: str, *, limit: int | None = None, version: int | None = None
+) -> tuple[Memory, ...]:
     """Return the earlier versions of a memory, latest first; raises `NotFoundError`."""
     card = await find_card(space, memory_id)
     if card is None or card.deleted:
         raise NotFoundError(f"there is no memory {memory_id}")
-    return tuple([await _whole(space, Node.read(row)) for row in await space.ask(HISTORY, id=memory_id)])
+    rows = await space.ask(HISTORY, id=memory_id, version=version, limit=card.version if limit is None else limit)
+    return tuple([await _whole(space, Node.read(row)) for row in rows])
 
 
 async def _whole(space: Space, node: Node) -> Memory:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from zapomni.errors import ConfigError, DatabaseError, NotFoundError
+from zapomni.errors import ConfigError, DatabaseError, NotFoundError, ZapomniError
 from zapomni.models import EmbeddingModel
 from zapomni.store import reaper
 from zapomni.store.cypher import Value, render, rows
@@ -120,9 +120,13 @@ class Space:
         """Return a graph query that writes, as a command."""
         return ("GRAPH.QUERY", self.keys.graph, render(query, **parameters))
 
+    def question(self, query: str, /, **parameters: Value) -> Command:
+        """Return a graph query that reads, as a command."""
+        return ("GRAPH.RO_QUERY", self.keys.graph, render(query, **parameters))
+
     async def ask(self, query: str, /, **parameters: Value) -> list[list[Any]]:
         """Run a graph query that reads, and return its rows."""
-        return rows(await self.read("GRAPH.RO_QUERY", self.keys.graph, render(query, **parameters)))
+        return rows(await self.read(*self.question(query, **parameters)))
 
     async def read(self, *command: Word) -> Any:
         """Run one command that changes nothing."""
@@ -150,7 +154,8 @@ class Space:
                 raise DatabaseError(f"workspace {self.name!r} is busy with a backup or a clean-up; try again later")
             yield token
         finally:  # also of what was cancelled while it asked: the server may have said yes to nobody
-            with trio.move_on_after(CLEANUP_SECONDS, shield=True):
+            # Should it fail, the lock runs out by itself; what went wrong before is what the caller has to know.
+            with trio.move_on_after(CLEANUP_SECONDS, shield=True), suppress(ZapomniError):
                 await self.connection.optimistic([self.keys.upkeep], lambda reader: self._release(reader, token))
 
     async def keep_upkeep(self, token: str) -> None:
@@ -158,7 +163,11 @@ class Space:
 
         Raises `DatabaseError` when that is over: the machine slept, say, and somebody else may be at work.
         """
-        await self.as_keeper(token, [("EXPIRE", self.keys.upkeep, UPKEEP_SECONDS)])
+        await self.as_keeper(token, [self.prolongation()])
+
+    def prolongation(self) -> Command:
+        """Return the command that keeps the upkeep for whoever has it."""
+        return ("EXPIRE", self.keys.upkeep, UPKEEP_SECONDS)
 
     async def as_keeper(self, token: str, commands: Sequence[Command]) -> list[Any]:
         """Run commands as one transaction, provided that the upkeep is ours; raises `DatabaseError` when it is not."""
@@ -181,16 +190,25 @@ class Space:
             with suppress(OSError):
                 reaper.note_removal(self.connection.directory)
 
-    async def within(self, incarnation: str, commands: Sequence[Command]) -> bool:
-        """Run commands as one transaction unless the workspace was removed meanwhile; return whether they ran."""
+    async def within(self, incarnation: str, commands: Sequence[Command], *, token: str | None = None) -> bool:
+        """Run commands as one transaction unless the workspace was removed meanwhile; return whether they ran.
+
+        Whoever holds the upkeep goes on holding it. Raises `DatabaseError` when that is over.
+        """
 
         def attempt(reader: Reader) -> Sequence[Command]:
             try:
-                return commands if self.watched_about(reader).incarnation == incarnation else []
+                if self.watched_about(reader).incarnation != incarnation:
+                    return []
             except NotFoundError:
                 return []
+            if token is None:
+                return commands
+            self.check_keeper(reader, token)
+            return [*commands, self.prolongation()]
 
-        return bool(await self.connection.optimistic([self.keys.about], attempt))
+        watched = [self.keys.about] if token is None else [self.keys.about, self.keys.upkeep]
+        return bool(await self.connection.optimistic(watched, attempt))
 
     def _release(self, reader: Reader, token: str) -> list[Command]:
         return [("DEL", self.keys.upkeep)] if reader("GET", self.keys.upkeep) == token.encode() else []

@@ -115,12 +115,12 @@ async def purge(space: Space, before: datetime) -> int:
         purged = 0
         while expired := await space.ask(EXPIRED, before=micros(before), page=PAGE):
             dropped = [await _drop(space, memory_id.decode(), first) for memory_id, first in expired]
-            await sweep(space)
+            await sweep(space, token=token)
             await space.keep_upkeep(token)
             purged += sum(dropped)
             if not any(dropped):  # all of them were restored meanwhile
                 break
-        await sweep(space)
+        await sweep(space, token=token)
         await collect(space, token)
         return purged
 

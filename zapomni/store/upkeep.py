@@ -28,18 +28,27 @@ if TYPE_CHECKING:
 LISTS = 500  # index entries that are looked at together
 WORTH_REWRITING = 0.25
 CLAIM_SECONDS = 3600
+FEW, TOGETHER = 5, 20  # passages of a small draft, and small drafts that are removed in one transaction
 
 DRAFTS = "MATCH (d:Draft) RETURN d.first, d.count"
-IS_DRAFT = "MATCH (d:Draft {first: $first}) RETURN d.first"
-DROP_CHUNKS = "UNWIND range($start, $stop - 1) AS number MATCH (c:Chunk {number: number}) DELETE c"
-CLOSE_ROW = "MATCH (p)-[:NEXT]->(d:Draft {first: $first})-[:NEXT]->(n) CREATE (p)-[:NEXT]->(n)"
-STEP_BACK = "MATCH (s:Source)-[:LATEST]->(d:Draft {first: $first})<-[:NEXT]-(p) CREATE (s)-[:LATEST]->(p)"
-DROP_SOURCE = """
-MATCH (s:Source)-[:LATEST]->(d:Draft {first: $first})
-OPTIONAL MATCH (p)-[:NEXT]->(d)
-WITH s, p WHERE p IS NULL DELETE s
+HELD = """
+UNWIND $firsts AS first
+MATCH (:Chunk {number: first})<-[:HAS_CHUNK]-(d:Draft)
+RETURN d.first, d.count, d.source
 """
-DROP_DRAFT = "MATCH (d:Draft {first: $first}) DELETE d"
+HOLDER = "MATCH (:Chunk {number: $first})<-[:HAS_CHUNK]-(m) RETURN m:Draft"
+# A draft is found by its first chunk, which has an index. One that the server refused the chunks of is looked for.
+BY_CHUNK = "MATCH (:Chunk {number: $first})<-[:HAS_CHUNK]-(d:Draft) "
+BY_ITSELF = "MATCH (d:Draft {first: $first}) "
+DROP_CHUNKS = "UNWIND range($start, $stop - 1) AS number MATCH (c:Chunk {number: number}) DELETE c"
+DROP_ROW = (
+    "MATCH (p)-[:NEXT]->(d)-[:NEXT]->(n) CREATE (p)-[:NEXT]->(n)",
+    "MATCH (s:Source)-[:LATEST]->(d)<-[:NEXT]-(p) CREATE (s)-[:LATEST]->(p)",
+    "MATCH (s:Source)-[:LATEST]->(d) OPTIONAL MATCH (p)-[:NEXT]->(d) WITH s, p WHERE p IS NULL DELETE s",
+    "DELETE d",
+)
+DROP_DRAFTS = "UNWIND $firsts AS first MATCH (:Chunk {number: first})<-[:HAS_CHUNK]-(d:Draft) DELETE d"
+DROP_NUMBERS = "UNWIND $numbers AS number MATCH (c:Chunk {number: number}) DELETE c"
 
 
 def discard_range(keys: Keys, about: About, numbers: range) -> list[Command]:
@@ -48,15 +57,60 @@ def discard_range(keys: Keys, about: About, numbers: range) -> list[Command]:
     return commands + forget_vectors(keys, about, numbers)
 
 
-async def sweep(space: Space) -> int:
-    """Remove the drafts that nobody is writing any more; return how many there were."""
-    swept = 0
-    for first, count in await space.ask(DRAFTS):
-        swept += await drop_draft(space, range(first, first + count))
+async def sweep(space: Space, *, token: str | None = None) -> int:
+    """Remove the drafts that nobody is writing any more; return how many there were.
+
+    Whoever holds the upkeep goes on holding it. Raises `DatabaseError` when that is over.
+    """
+    drafts = [range(first, first + count) for first, count in await space.ask(DRAFTS)]
+    small = [numbers for numbers in drafts if len(numbers) <= FEW]
+    dropped: set[int] = set()
+    for begin in range(0, len(small), TOGETHER):
+        dropped |= await _drop_small(space, small[begin : begin + TOGETHER], token)
+    swept = len(dropped)
+    for numbers in drafts:
+        if numbers.start not in dropped:
+            swept += await drop_draft(space, numbers, token=token)
     return swept
 
 
-async def drop_draft(space: Space, numbers: range, *, writer: str | None = None) -> bool:
+async def _drop_small(space: Space, drafts: Sequence[range], token: str | None) -> set[int]:
+    """Remove drafts that nobody is writing, the versions of a memory mostly, in one transaction; return which."""
+    leases = [space.keys.lease(numbers.start) for numbers in drafts]
+    held = space.question(HELD, firsts=[numbers.start for numbers in drafts])
+    dropped: list[range] = []
+
+    def attempt(reader: Reader) -> list[Command]:
+        nonlocal dropped
+        about = space.watched_about(reader)
+        if token is not None:
+            space.check_keeper(reader, token)
+        written = {lease for lease, holder in zip(leases, reader("MGET", *leases), strict=True) if holder == b"writing"}
+        # Whoever publishes needs a lease, and these are watched, so what is a draft now stays one.
+        commands: list[Command] = [] if token is None else [space.prolongation()]
+        dropped = []
+        for first, count, source in rows(reader(*held)):
+            numbers = range(first, first + count)
+            if space.keys.lease(first) not in written:
+                dropped.append(numbers)
+                # Each has to be gone before what stands next to it in a row goes; only what has a source is in one.
+                queries = DROP_ROW if source is not None else ()
+                commands += (space.statement(BY_CHUNK + query, first=first) for query in queries)
+                commands += [*discard_range(space.keys, about, numbers), ("DEL", space.keys.lease(first))]
+        if not dropped:
+            return []
+        return [
+            *commands,
+            space.statement(DROP_DRAFTS, firsts=[numbers.start for numbers in dropped]),
+            space.statement(DROP_NUMBERS, numbers=[number for numbers in dropped for number in numbers]),
+        ]
+
+    watched = [space.keys.about, *leases] if token is None else [space.keys.about, space.keys.upkeep, *leases]
+    await space.connection.optimistic(watched, attempt)
+    return {numbers.start for numbers in dropped}
+
+
+async def drop_draft(space: Space, numbers: range, *, writer: str | None = None, token: str | None = None) -> bool:
     """Remove a draft with everything that was written for it, but for index entries, which are garbage then.
 
     Returns whether there was one: only the writer may drop what has a lease, only others what has none any more.
@@ -76,21 +130,25 @@ async def drop_draft(space: Space, numbers: range, *, writer: str | None = None)
     if not await space.connection.optimistic([keys.about, lease], claim):
         return False
     # Whoever publishes watches the lease, so what is a draft now stays one. It may have been published before.
-    if not rows(await space.connection.write(*space.statement(IS_DRAFT, first=numbers.start))):
+    holder = rows(await space.connection.write(*space.statement(HOLDER, first=numbers.start)))
+    if holder == [[b"false"]]:
         await space.within(about.incarnation, [("DEL", lease)])
         return False
-    for step in steps(numbers):
+    for step in steps(numbers[1:]):
         chunks = space.statement(DROP_CHUNKS, start=step.start, stop=step.stop)
-        if not await space.within(about.incarnation, [chunks, *remove_vectors(keys, about, step)]):
+        if not await space.within(about.incarnation, [chunks, *remove_vectors(keys, about, step)], token=token):
             return False
-    ending = (CLOSE_ROW, STEP_BACK, DROP_SOURCE, DROP_DRAFT)
+    draft = BY_CHUNK if holder else BY_ITSELF
     return await space.within(
         about.incarnation,
         [
-            *(space.statement(query, first=numbers.start) for query in ending),
-            *discard_range(keys, about, range(numbers.start, numbers.stop)),
+            *(space.statement(draft + query, first=numbers.start) for query in DROP_ROW),
+            space.statement(DROP_CHUNKS, start=numbers.start, stop=numbers.start + 1),
+            *remove_vectors(keys, about, numbers[:1]),
+            *discard_range(keys, about, numbers),
             ("DEL", lease),
         ],
+        token=token,
     )
 
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import attrs
+import trio
 
 from zapomni.errors import NotFoundError
 from zapomni.models import Filters
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from zapomni.store.writing import Draft
 
 EVERYTHING = Filters()
+SWEEP_SECONDS = 0.2
+"""How long a write goes on clearing away what others left unfinished."""
 
 
 @attrs.frozen
@@ -62,39 +65,37 @@ class Workspace:
     def name(self) -> str:
         return self._space.name
 
-    async def add(
-        self, memory: NewMemory, chunks: Sequence[NewChunk], *, progress: Callable[[int, int], None] | None = None
-    ) -> MemoryResult:
+    async def add(self, memory: NewMemory, chunks: Sequence[NewChunk]) -> MemoryResult:
         """Store a memory with its chunks; it is durable and found by the next search when this returns.
 
         Chunks cover the text in order and may overlap. The same id again, or without a key the same text again, is
         not written: the receipt says `duplicate` and names the first. With a key that is in use the earlier memory
         becomes history, unless nothing changed; the receipt says `replaced` and names its id, which stays.
-        A large memory is written in batches that nobody sees before the last; `progress` hears of each
-        (chunks written, chunks in all). Cancelled, it may have been stored, whole or not at all.
+        A large memory is written in batches that nobody sees before the last. Cancelled, it may have been stored,
+        whole or not at all.
         """
         space = await self._write()
-        return await writing.add(space, memory, chunks, progress=progress)
+        return await writing.add(space, memory, chunks)
 
     @asynccontextmanager
-    async def open_draft(self, memory: NewMemory, total: int) -> AsyncIterator[Draft]:
-        """Write a memory of `total` chunks as they are made: `append` in order, then `publish`.
+    async def open_draft(self, memory: NewMemory, total: int, *, update: bool = False) -> AsyncIterator[Draft]:
+        """Write a memory of `total` chunks, or with `update` its next version, as they are made.
+
+        That is: `append` in order, then `publish`.
 
         What is not published at the end of the block leaves nothing; cancelled while it publishes, it may be stored.
         """
         space = await self._write()
-        async with writing.open_draft(space, memory, total) as draft:
+        async with writing.open_draft(space, memory, total, update=update) as draft:
             yield draft
 
-    async def update(
-        self, memory: NewMemory, chunks: Sequence[NewChunk], *, progress: Callable[[int, int], None] | None = None
-    ) -> MemoryResult:
+    async def update(self, memory: NewMemory, chunks: Sequence[NewChunk]) -> MemoryResult:
         """Give the memory of this id a new text or new metadata; what it was becomes history.
 
         The key and the time of creation stay. Raises `NotFoundError`. When nothing changed, nothing is written.
         """
         space = await self._write()
-        return await writing.add(space, memory, chunks, update=True, progress=progress)
+        return await writing.add(space, memory, chunks, update=True)
 
     async def get(self, memory_id: str, *, trashed: bool = False) -> Memory:
         """Return a memory, and with `trashed` also a deleted one; raises `NotFoundError`."""
@@ -122,10 +123,15 @@ class Workspace:
             raise NotFoundError(f"there is no memory {memory_id}")
         return card.numbers
 
-    async def history(self, memory_id: str) -> tuple[Memory, ...]:
-        """Return what a memory was before it was updated or replaced, latest first; raises `NotFoundError`."""
+    async def history(
+        self, memory_id: str, *, limit: int | None = None, version: int | None = None
+    ) -> tuple[Memory, ...]:
+        """Return what a memory was before it was updated or replaced, latest first; raises `NotFoundError`.
+
+        At most `limit` versions, and only the one of a number where it is given.
+        """
         await prepare(self._space)
-        return await reading.history(self._space, memory_id)
+        return await reading.history(self._space, memory_id, limit=limit, version=version)
 
     async def delete(self, memory_id: str, *, now: datetime) -> None:
         """Take a memory out of every search and list; it can be restored until it is purged.
@@ -291,5 +297,8 @@ class Workspace:
         await prepare(space)
         if space.name not in space.swept:
             space.swept.add(space.name)
-            await upkeep.sweep(space)
+            with trio.move_on_after(SWEEP_SECONDS) as scope:
+                await upkeep.sweep(space)
+            if scope.cancelled_caught:  # there is much of it: the next who writes goes on
+                space.swept.discard(space.name)
         return space

@@ -27,7 +27,7 @@ from zapomni.store.values import MOST_CHUNKS, check_chunks, check_memory, micros
 from zapomni.store.vectors import STEP, lack, put_vectors, remove_vectors, steps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from zapomni.models import NewChunk, NewMemory
     from zapomni.store.connection import Reader
@@ -102,8 +102,15 @@ class Draft:
         end = self._check(rest)
         if self._written + len(rest) != self._total or end < len(self._memory.text):
             raise ValidationError("the passages do not cover the whole text")
+        outcome = await self._foresee() if rest and (self._update or self._memory.key is not None) else None
+        if outcome is not None and outcome.same:
+            return self._receipt(outcome)
+        if outcome is not None and outcome.old is not None:
+            # What the server refuses of a transaction does not undo the rest of it, so all that is large comes before
+            # the version that is there becomes history.
+            await self.append(rest)
+            rest = ()
         await self._allocate()
-        outcome: Outcome | None = None
 
         def attempt(reader: Reader) -> list[Command]:
             nonlocal outcome
@@ -120,7 +127,7 @@ class Draft:
         except DatabaseError:
             # Should it fail, too, what went wrong first is what the caller has to know.
             with trio.move_on_after(CLEANUP_SECONDS, shield=True), suppress(ZapomniError):
-                await self._take_back()
+                await self._take_back(self._memory.id if outcome is None else outcome.memory_id)
             raise
         assert outcome is not None
         if outcome.same:
@@ -129,34 +136,40 @@ class Draft:
         if outcome.old is not None and not outcome.same and self._about is not None:
             for step in steps(outcome.old.numbers) if outcome.old.count > STEP else ():
                 await self._space.within(self._incarnation, remove_vectors(self._space.keys, self._about, step))
+        return self._receipt(outcome)
+
+    def _receipt(self, outcome: Outcome) -> MemoryResult:
         replaced = outcome.old is not None and not outcome.same
         return MemoryResult(
             outcome.memory_id, self._total, preview_of(self._memory.text), duplicate=outcome.same, replaced=replaced
         )
 
-    async def _take_back(self) -> None:
+    async def _take_back(self, memory_id: str) -> None:
         """Remove a new memory of which some commands failed, since the server does not undo the others.
 
-        Else its card would be left, which calls the same memory a duplicate of what is not there.
+        Else its card would be left, which calls the same memory a duplicate of what is not there. A new version stays,
+        and is the same as nothing, so that writing it again mends it.
         """
-        space, keys, memory = self._space, self._space.keys, self._memory
+        space, keys = self._space, self._space.keys
 
         def attempt(reader: Reader) -> list[Command]:
-            about, card = space.watched_about(reader), read_card(reader, keys, memory.id)
+            about, card = space.watched_about(reader), read_card(reader, keys, memory_id)
             self._check_incarnation(about)
-            if card is None or card.first != self._first or card.version > 1:
+            if card is None or card.first != self._first:
                 return []
+            if card.version > 1:
+                return put_card(keys, memory_id, attrs.evolve(card, fingerprint=""))
             commands = [
-                ("HDEL", keys.cards(memory.id), memory.id),
-                *forget_hash(reader, keys, memory.id, card),
+                ("HDEL", keys.cards(memory_id), memory_id),
+                *forget_hash(reader, keys, memory_id, card),
                 *count_in(keys, card, -1),
                 *discard_range(keys, about, card.numbers),
                 ("DEL", self._lease),
-                space.statement(WITHDRAW, id=memory.id, first=card.first),
+                space.statement(WITHDRAW, id=memory_id, first=card.first),
             ]
             return commands if card.key is None else [*commands, ("HDEL", keys.names(card.key), card.key)]
 
-        if await space.connection.optimistic(self._watched(), attempt):
+        if await space.connection.optimistic([*self._watched(), keys.cards(memory_id)], attempt):
             self._sent = False
             await drop_draft(space, self._numbers)
 
@@ -168,6 +181,11 @@ class Draft:
 
     async def seen(self) -> MemoryResult | None:
         """Return the receipt at once when nothing would be written; others may still come first later."""
+        outcome = await self._foresee()
+        return self._receipt(outcome) if outcome.same else None
+
+    async def _foresee(self) -> Outcome:
+        """Return what the write would come to now; others may still come first later."""
         outcome: Outcome | None = None
 
         def attempt(reader: Reader) -> list[Command]:
@@ -177,9 +195,7 @@ class Draft:
 
         await self._space.connection.optimistic(self._watched(), attempt)
         assert outcome is not None
-        if not outcome.same:
-            return None
-        return MemoryResult(outcome.memory_id, self._total, preview_of(self._memory.text), duplicate=True)
+        return outcome
 
     @property
     def _numbers(self) -> range:
@@ -358,20 +374,11 @@ async def open_draft(space: Space, memory: NewMemory, total: int, *, update: boo
             await draft.discard()
 
 
-async def add(
-    space: Space,
-    memory: NewMemory,
-    chunks: Sequence[NewChunk],
-    *,
-    update: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> MemoryResult:
+async def add(space: Space, memory: NewMemory, chunks: Sequence[NewChunk], *, update: bool = False) -> MemoryResult:
     """Store a memory, in batches where it is large; cancelled, it leaves nothing or, at the very end, all of it."""
     async with open_draft(space, memory, len(chunks), update=update) as draft:
         if len(chunks) > BATCH and (receipt := await draft.seen()) is not None:
             return receipt
         for begin in range(0, len(chunks) - BATCH, BATCH):
             await draft.append(chunks[begin : begin + BATCH])
-            if progress is not None:
-                progress(begin + BATCH, len(chunks))
         return await draft.publish(chunks[max(0, len(chunks) - 1) // BATCH * BATCH :])
