@@ -58,7 +58,7 @@ def test_options_of_tls_and_sentinels() -> None:
         ("falkor://db:99999", "cannot be read"),
         ("falkor://[::1", "cannot be read"),
         ("falkor://db/3", "no numbered databases"),
-        ("falkor://db?timeout=3", "no option …; it has service, "),
+        ("falkor://db?timeout=3", "an unknown option; it has service, "),
         ("falkor://me:what?now@db", "in a password, . is written %3F"),
         ("falkor://db?ssl_ca_certs=x", "need falkors"),
         ("falkors://db?ssl_cert_reqs=maybe", "none, optional or required"),
