@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from tests.hard.served import served
 from tests.wire import Message, call, request
 
@@ -143,6 +145,29 @@ def completion(prompt: str, argument: str, text: str) -> Message:
         "argument": {"name": argument, "value": text},
         "context": {"arguments": {"workspace": text}},
     }
+
+
+async def test_half_a_surrogate_pair_in_any_field_is_answered_under_its_id(tmp_path: Path) -> None:
+    """JavaScript writes it as an escape when it cuts a text inside an emoji; whoever sent it must not wait for ever."""
+    async with served(tmp_path) as (client, _):
+        tools = (await client.ask(request("list", "tools/list")))["result"]["tools"]
+        asked = [
+            (tool["name"], harmless(tool, "none") | {name: shaped(text)})
+            for tool in tools
+            for name, shaped in fields_of(tool)
+            for text in ("\ud83d", "half \ud83d and more", "\ude00\ud83d")
+        ]
+        with trio.fail_after(60):
+            for number, (tool, arguments) in enumerate(asked):
+                await client.send(call(number, tool, **arguments))
+                answer = await client.receive()
+                assert answer is not None
+                assert answer["id"] == number, (tool, arguments, answer)
+                refused = "error" in answer or answer["result"]["isError"]
+                assert refused or tool in ("search_memory", "list_memories"), (tool, arguments, answer)
+                assert "nternal error" not in str(answer), (tool, arguments, answer)
+        stats = await client.ask(call("stats", "get_stats"))
+        assert stats["result"]["structuredContent"]["total_memories"] == 0
 
 
 async def test_what_goes_in_comes_out_whatever_it_looks_like(tmp_path: Path) -> None:
