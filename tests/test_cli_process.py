@@ -276,7 +276,7 @@ def test_a_server_does_not_start_for_a_workspace_that_no_call_could_use(
     if origin == "file":
         (tmp_path / "settings.toml").write_text(f'workspace = "{name}"\n')
         environ = {"ZAPOMNI_WORKSPACE": "", "ZAPOMNI_CONFIG": str(tmp_path / "settings.toml")}
-    done = lonely.run("serve", *flags, **environ)
+    done = Shell({**lonely.environ, **environ}).run("serve", *flags)
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode().startswith(f"zapomni: workspace ({origin}")
     assert f"is {name!r}: a workspace name " in done.stderr.decode()

@@ -172,7 +172,7 @@ def test_a_relative_path_in_the_file_is_one_place_whatever_the_current_folder(
     written(tmp_path / "elsewhere", {"data_dir": "memo", "embedder": "onnx", "embedding_model": "../models/small"})
     monkeypatch.chdir(tmp_path)
     for name, folder in (("elsewhere/zapomni.toml", tmp_path / "elsewhere"), ("link.toml", tmp_path)):
-        for file in (Path(name), tmp_path / name):
+        for file in (Path(name), tmp_path / name, Path("elsewhere/..", name)):
             found = loaded(file=file)
             assert found.data_dir == folder / "memo"
             assert found.embedding_model == str(folder / "../models/small")

@@ -195,7 +195,7 @@ def _placed(name: str, value: object, origin: str, file: Path) -> Path:
             f"{ENV_PREFIX}{name.upper()} ({origin}) must be an absolute path, since a relative one would be another "
             f"in every folder; it is {str(value)!r}"
         )
-    return (path if origin == FLAG else file.parent / path).absolute()
+    return (Path.cwd() if origin == FLAG else file.parent.resolve()) / path
 
 
 def _read_toml(named: Path | None) -> dict[str, Any]:
