@@ -12,7 +12,7 @@ import trio
 from tests.engines import by_words, found
 from zapomni.engine import adding
 from zapomni.engine.upkeep import Upkeep, purge
-from zapomni.errors import NotFoundError
+from zapomni.errors import DatabaseError, NotFoundError
 from zapomni.models import Filters
 
 if TYPE_CHECKING:
@@ -98,6 +98,16 @@ async def test_the_text_of_a_deleted_memory_can_be_stored_anew(simple_engine: Me
     await simple_engine.delete_memory(first.memory_id)
     second = await simple_engine.add_memory("the viola")
     assert (second.duplicate, second.memory_id != first.memory_id) == (False, True)
+
+
+async def test_a_memory_whose_text_is_damaged_can_be_deleted(simple_engine: MemoryEngine) -> None:
+    receipt = await simple_engine.add_memory("the truth")
+    space = (await simple_engine._workspace(None))._space
+    await space.connection.write(*space.statement("MATCH (c:Chunk) SET c.text = 'the lie'"))
+    with pytest.raises(DatabaseError, match="damaged"):
+        await simple_engine.get_memory(receipt.memory_id)
+    assert (await simple_engine.delete_memory(receipt.memory_id)).id == receipt.memory_id
+    assert (await simple_engine.list_memories()).memories == ()
 
 
 async def test_what_is_not_there_can_neither_be_deleted_nor_restored(simple_engine: MemoryEngine) -> None:

@@ -236,3 +236,16 @@ async def test_a_backup_that_cannot_be_written_leaves_nothing(origin: Store, tmp
         await origin.back_up(old)
     assert old.read_bytes() == b"old"
     assert names_in(tmp_path) == ["backup", "origin"]
+
+
+async def test_a_text_that_two_memories_have_is_still_theirs(origin: Store, target: Store, tmp_path: Path) -> None:
+    workspace, restored = origin.workspace("default"), target.workspace("default")
+    for fields in ({}, {"distinct": True}):
+        await workspace.add(memory_of("text", **fields), chunks_of("text"))
+    await origin.back_up(tmp_path / "backup")
+    await target.restore(tmp_path / "backup")
+    for _ in range(2):
+        receipt = await restored.add(memory_of("text"), chunks_of("text"))
+        assert receipt.duplicate
+        await restored.delete(receipt.memory_id, now=NOW)
+    assert not (await restored.add(memory_of("text"), chunks_of("text"))).duplicate

@@ -92,6 +92,27 @@ async def test_deleted_text_can_be_stored_anew(workspace: Workspace) -> None:
     assert (await workspace.info()).memories == 2
 
 
+async def test_a_text_that_two_memories_have_is_theirs_until_both_are_gone(workspace: Workspace) -> None:
+    ids = []
+    for _ in range(2):  # the second is stored while the first is in the trash
+        memory = memory_of("text")
+        assert not (await workspace.add(memory, chunks_of("text"))).duplicate
+        ids.append(memory.id)
+        if len(ids) == 1:
+            await workspace.delete(memory.id, now=NOW)
+    await workspace.restore(ids[0])
+    third = memory_of("another text")
+    await workspace.add(third, chunks_of(third.text))
+    await workspace.update(memory_of("text", id=third.id), chunks_of("text"))
+    for left in ([ids[1], ids[0], third.id], [ids[0], third.id], [third.id]):
+        receipt = await workspace.add(memory_of("text"), chunks_of("text"))
+        assert (receipt.memory_id, receipt.duplicate) == (left[0], True)
+        assert await workspace.find_text("text") == left[0]
+        await workspace.update(memory_of("text", id=left[0], metadata={"a": len(left)}), chunks_of("text"))
+        await workspace.delete(left[0], now=NOW)
+    assert not (await workspace.add(memory_of("text"), chunks_of("text"))).duplicate
+
+
 async def test_only_what_was_deleted_long_ago_is_purged(workspace: Workspace) -> None:
     early, late = memory_of("early"), memory_of("late")
     for memory, moment in ((early, NOW), (late, LATER)):

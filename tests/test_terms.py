@@ -3,6 +3,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from time import thread_time
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,9 @@ from zapomni.terms.dates import Mention
 from zapomni.terms.indexing import MAX_QUERY_TERMS, UNIT
 from zapomni.terms.stopwords import STOP_WORDS
 from zapomni.terms.words import MAX_TERM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 
@@ -326,3 +330,15 @@ def test_a_run_of_anything_takes_no_longer_than_its_length_is_worth(before: str,
         hints(text, [passage(text)])
         took.append(thread_time() - began)
     assert took[1] < 100 * max(took[0], 0.01)
+
+
+def test_metadata_is_read_only_as_far_as_it_is_indexed() -> None:
+    class Endless(list[str]):
+        def __iter__(self) -> Iterator[str]:
+            for number in range(1000):
+                yield f"word{number}"
+            pytest.fail("it was read to its end")
+
+    nested = {"a": ["one", {"b": None, "c": []}, [True, 2]], "timestamp": "three", "d": Endless(["word"])}
+    flat = "\n".join(["one", "", "", "", "2", *(f"word{number}" for number in range(1000))])[:1000]
+    assert indexed_terms("text", metadata=nested) == indexed_terms("text", metadata={"a": flat})

@@ -190,7 +190,7 @@ class MemoryEngine:
         Raises `NotFoundError`.
         """
         space = await self._workspace(workspace)
-        memory = await space.get(memory_id)
+        memory = await space.get(memory_id, damaged=True)
         now = datetime.now(UTC)
         await space.delete(memory_id, now=now)
         await self._refresh(space, memory_id)

@@ -13,6 +13,8 @@ import attrs
 import orjson
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zapomni.store.connection import Reader
     from zapomni.store.names import Keys
     from zapomni.store.wire import Command
@@ -95,15 +97,37 @@ def hide(keys: Keys, numbers: range, value: int = SET) -> Command:
     return ("BITFIELD", keys.hidden, *operations)
 
 
-def keep_hash(keys: Keys, memory_id: str, card: Card) -> list[Command]:
-    """Return the commands that let the same text find a memory, the first that has it.
+def keep_hash(reader: Reader, keys: Keys, memory_id: str, card: Card) -> list[Command]:
+    """Return the commands that let the same text find a memory, after others that have it already.
 
     What a key names changes its text with the next who writes under the key, so it keeps no text for others.
     """
-    return [] if card.key is not None else [("HSETNX", keys.hashes(card.hash), card.hash, memory_id)]
+    if card.key is not None:
+        return []
+    holders = _watched_holders(reader, keys, card)
+    return [] if memory_id in holders else [put_holders(keys, card.hash, [*holders, memory_id])]
 
 
 def forget_hash(reader: Reader, keys: Keys, memory_id: str, card: Card) -> list[Command]:
     """Return the commands that free a memory's text, so that the same text can be stored anew."""
+    holders = _watched_holders(reader, keys, card)
+    if memory_id not in holders:
+        return []
+    holders.remove(memory_id)
+    return [put_holders(keys, card.hash, holders) if holders else ("HDEL", keys.hashes(card.hash), card.hash)]
+
+
+def put_holders(keys: Keys, content: str, holders: Iterable[str]) -> Command:
+    """Return the command that says which memories have a text."""
+    return ("HSET", keys.hashes(content), content, " ".join(holders))
+
+
+def read_holders(found: bytes | None) -> list[str]:
+    """Return which memories have a text, the first one first."""
+    return [] if found is None else found.decode().split(" ")
+
+
+def _watched_holders(reader: Reader, keys: Keys, card: Card) -> list[str]:
     bucket = keys.hashes(card.hash)
-    return [("HDEL", bucket, card.hash)] if reader("HGET", bucket, card.hash) == memory_id.encode() else []
+    _, found = reader.all([("WATCH", bucket), ("HGET", bucket, card.hash)])
+    return read_holders(found)

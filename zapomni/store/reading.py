@@ -16,7 +16,7 @@ from zapomni.errors import DatabaseError, NotFoundError, ValidationError
 from zapomni.models import Filters, Memory, MemoryPage, MemorySummary, Passage, preview_of
 from zapomni.store import facets
 from zapomni.store.arrays import compute
-from zapomni.store.cards import Card, content_hash
+from zapomni.store.cards import Card, content_hash, read_holders
 from zapomni.store.cypher import decode, decode_text
 from zapomni.store.values import moment, storable
 
@@ -77,11 +77,16 @@ class Node:
     deleted_at: datetime | None
 
     @classmethod
-    def read(cls, row: Sequence[Any]) -> Node:
+    def read(cls, row: Sequence[Any], known: dict[int, dict[str, Any]] | None = None) -> Node:
+        """Read a row; metadata that was read with another row of the same memory is taken from there."""
         memory_id, first, count, length, version, metadata, key, source, *times = row
         created, *others = (None if time is None else moment(time) for time in times)
         assert created is not None
-        given = json.loads(decode_text(metadata))
+        given = None if known is None else known.get(first)
+        if given is None:
+            given = json.loads(decode_text(metadata))
+        if known is not None:
+            known[first] = given
         return cls(
             memory_id.decode(), first, count, length, version, given, decode(key), decode(source), created, *others
         )
@@ -116,8 +121,8 @@ class Node:
         )
 
 
-async def get(space: Space, memory_id: str, *, trashed: bool = False) -> Memory:
-    """Return a memory with its whole text; raises `NotFoundError`."""
+async def get(space: Space, memory_id: str, *, trashed: bool = False, damaged: bool = False) -> Memory:
+    """Return a memory with its whole text; raises `NotFoundError`, and `DatabaseError` for a text that is damaged."""
     card = await find_card(space, memory_id)
     if card is None or (card.deleted and not trashed):
         raise NotFoundError(f"there is no memory {memory_id}")
@@ -126,7 +131,7 @@ async def get(space: Space, memory_id: str, *, trashed: bool = False) -> Memory:
     if not rows:
         raise NotFoundError(f"there is no memory {memory_id}")
     memory = await _whole(space, Node.read(rows[0]))
-    if content_hash(memory.text) != card.hash:
+    if content_hash(memory.text) != card.hash and not damaged:
         raise DatabaseError(f"the text of memory {memory_id} is damaged: it is not what was stored")
     return memory
 
@@ -139,9 +144,8 @@ async def find_card(space: Space, memory_id: str) -> Card | None:
 
 
 async def find(space: Space, bucket: str, name: str) -> str | None:
-    """Return the id that a key or a text's hash stands for."""
-    found: bytes | None = await space.read("HGET", bucket, name)
-    return None if found is None else found.decode()
+    """Return the id of the memory that has a key, or of the first that has the text of a hash."""
+    return next(iter(read_holders(await space.read("HGET", bucket, name))), None)
 
 
 async def history(
@@ -180,8 +184,9 @@ async def passages(space: Space, numbers: Iterable[int]) -> list[Passage]:
     if not wanted:
         return []
     found: dict[int, Passage] = {}
+    known: dict[int, dict[str, Any]] = {}
     for number, index, start, end, text, *row in await space.ask(PASSAGES, numbers=wanted):
-        node = Node.read(row)
+        node = Node.read(row, known)
         found[number] = Passage(
             number=number,
             memory_id=node.id,

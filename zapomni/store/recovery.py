@@ -19,7 +19,7 @@ import trio
 
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.store import archive, facets, schema, writing
-from zapomni.store.cards import Card, count_in, hide, keep_hash, put_card
+from zapomni.store.cards import Card, count_in, hide, put_card, put_holders
 from zapomni.store.names import REGISTRY
 from zapomni.store.publication import GO_LAST, publish
 from zapomni.store.reindexing import FOLLOW
@@ -96,6 +96,8 @@ class Recovery:
     after: list[tuple[int, int]] = attrs.field(factory=list)
     """The first chunks of memories, and of those whose words they are also found by."""
     facets: dict[str, bytearray] = attrs.field(factory=dict)
+    holders: dict[str, list[str]] = attrs.field(factory=dict)
+    """The memories of each text."""
     lacking: set[int] = attrs.field(factory=set)
     pending: list[Command] = attrs.field(factory=list)
 
@@ -195,7 +197,9 @@ class Recovery:
             ]
         else:
             self.lacking.update(card.numbers)
-            self.pending += [*keep_hash(keys, memory_id, card), *count_in(keys, card, 1)]
+            self.pending += count_in(keys, card, 1)
+            if card.key is None:
+                self.holders.setdefault(content, []).append(memory_id)
 
     def _take_vectors(self, payload: bytes) -> None:
         (count,) = struct.unpack_from("<I", payload)
@@ -227,6 +231,7 @@ class Recovery:
         space, keys = self.space, self.space.keys
         for name, data in self.facets.items():
             self._index(name, bytes(data))
+        self.pending += (put_holders(keys, content, ids) for content, ids in self.holders.items())
         for source, row in self.rows.items():
             # In the order of arrival, as they stood. What is in the trash has no place in a row until it is back.
             self.pending += (

@@ -97,7 +97,7 @@ async def restore(space: Space, memory_id: str) -> None:
             space.statement(RESTORE, first=card.first),
             hide(keys, card.numbers, CLEAR),
             *count_in(keys, card, 1),
-            *keep_hash(keys, memory_id, card),
+            *keep_hash(reader, keys, memory_id, card),
             *put_card(keys, memory_id, attrs.evolve(card, deleted=False)),
             *(lack(keys.pending(generation), card.numbers) for generation in about.sets),
             ("HINCRBY", keys.counts, "trashed", -1),

@@ -97,10 +97,13 @@ class Workspace:
         space = await self._write()
         return await writing.add(space, memory, chunks, update=True)
 
-    async def get(self, memory_id: str, *, trashed: bool = False) -> Memory:
-        """Return a memory, and with `trashed` also a deleted one; raises `NotFoundError`."""
+    async def get(self, memory_id: str, *, trashed: bool = False, damaged: bool = False) -> Memory:
+        """Return a memory, with `trashed` also a deleted one, and with `damaged` what is left of one.
+
+        Raises `NotFoundError`, and `DatabaseError` when the text is not what was stored.
+        """
         await prepare(self._space)
-        return await reading.get(self._space, memory_id, trashed=trashed)
+        return await reading.get(self._space, memory_id, trashed=trashed, damaged=damaged)
 
     async def find_key(self, key: str) -> str | None:
         """Return the id of the memory that has a key."""

@@ -16,7 +16,18 @@ import trio
 from zapomni.errors import DatabaseError, NotFoundError, OutdatedError, ValidationError, ZapomniError
 from zapomni.models import MemoryResult, preview_of
 from zapomni.store import facets, postings
-from zapomni.store.cards import CLEAR, Card, content_hash, count_in, forget_hash, hide, keep_hash, put_card, read_card
+from zapomni.store.cards import (
+    CLEAR,
+    Card,
+    content_hash,
+    count_in,
+    forget_hash,
+    hide,
+    keep_hash,
+    put_card,
+    read_card,
+    read_holders,
+)
 from zapomni.store.failures import Lost
 from zapomni.store.names import digest, term_name
 from zapomni.store.publication import GO_LAST, TAKE_PLACE, publish
@@ -310,7 +321,7 @@ class Draft:
         if twin is None or (memory.key is None and memory.distinct):
             return Outcome(memory.id)
         if memory.key is None:
-            return Outcome(twin.decode(), same=True)
+            return Outcome(read_holders(twin)[0], same=True)
         # The key decides what a memory is; the same text under another key is another memory.
         old = read_card(reader, self._space.keys, twin.decode())
         assert old is not None, "a key belongs to a memory"
@@ -348,14 +359,15 @@ class Draft:
             commands.append(space.statement(FOLLOW, first=card.first, after=memory.after))
         if old is not None:
             commands += count_in(keys, old, -1)
-            commands += forget_hash(reader, keys, memory_id, old)
+            if old.hash != card.hash:
+                commands += forget_hash(reader, keys, memory_id, old)
             commands += discard_range(keys, about, old.numbers)
         names = facets.names(card.tags, memory.source, memory.metadata)
         record = facets.encode(card.first, card.count, card.created if timestamp is None else timestamp, card.created)
         commands += (("APPEND", keys.entry(name), record) for name in names)
         commands.append(("SADD", keys.index, *names))
         commands += put_card(keys, memory_id, card)
-        commands += keep_hash(keys, memory_id, card)
+        commands += keep_hash(reader, keys, memory_id, card)
         commands += count_in(keys, card, 1)
         if self._begun:
             commands += [hide(keys, card.numbers, CLEAR), ("DEL", self._lease)]

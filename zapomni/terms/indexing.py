@@ -21,6 +21,7 @@ from zapomni.terms.dates import dates_in, terms_of
 from zapomni.terms.words import other_stems, words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
 UNIT = 4
@@ -75,7 +76,7 @@ def indexed_terms(
     own, own_length = _bag(text)
     counts = {term: UNIT * count for term, count in own.items()}
     length = UNIT * own_length
-    for part in (context[-_CONTEXT_CHARACTERS:], title, _text_of(metadata)[:_METADATA_CHARACTERS] if metadata else ""):
+    for part in (context[-_CONTEXT_CHARACTERS:], title, _text_of(metadata) if metadata else ""):
         if part:
             bag, words_in_part = _bag(part)
             length += CONTEXT * words_in_part
@@ -137,10 +138,25 @@ def _bag(text: str) -> tuple[Mapping[str, int], int]:
     return Counter(chain.from_iterable(word.terms for word in found)), sum(len(word.primary) for word in found)
 
 
-def _text_of(value: object) -> str:
-    """Return the words of metadata, whatever its shape."""
+def _text_of(metadata: Mapping[str, Any]) -> str:
+    """Return the words of metadata, whatever its shape, as far as they are indexed."""
+    pieces: list[str] = []
+    room = _METADATA_CHARACTERS
+    for piece in _pieces(metadata):
+        pieces.append(piece[:room])
+        room -= len(piece) + 1
+        if room <= 0:
+            break
+    return "\n".join(pieces)
+
+
+def _pieces(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
-        return "\n".join(_text_of(item) for key, item in value.items() if key not in _RECOGNISED)
+        value = [item for key, item in value.items() if key not in _RECOGNISED]
     if isinstance(value, list | tuple):
-        return "\n".join(map(_text_of, value))
-    return value if isinstance(value, str) else "" if value is None or isinstance(value, bool) else str(value)
+        for item in value:
+            yield from _pieces(item)
+        if not value:
+            yield ""
+    else:
+        yield value if isinstance(value, str) else "" if value is None or isinstance(value, bool) else str(value)
