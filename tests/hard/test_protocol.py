@@ -40,7 +40,7 @@ ids = (
     | st.text(min_size=1, max_size=20)
     | st.sampled_from(["2", "3", "4", "", "null", "-1"])
 )
-no_ids = st.sampled_from([None, 1.5, True, [], {}])
+no_ids: st.SearchStrategy[object] = st.sampled_from([None, 1.5, True, [], {}])
 tokens = st.integers(-5, 2**53) | st.text(max_size=10)
 numbers = st.integers(-5, 100)
 garbage = (
@@ -135,7 +135,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         self.portal.call(self.client.send, *messages)
 
     def receive(self) -> dict[str, Any]:
-        message = self.portal.call(self._receive)
+        message: dict[str, Any] | None = self.portal.call(self._receive)
         assert message is not None, "the server ended"
         return message
 
