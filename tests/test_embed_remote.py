@@ -374,11 +374,25 @@ async def test_cancelling_hangs_up(kind: Kind) -> None:
         ({"embedder": "ollama"}, "needs embedding_model"),
         ({"embedder": "openai", "embedding_model": "m"}, "needs embedding_url"),
         ({"embedder": "openai", "embedding_model": "m", "embedding_url": "localhost:1"}, "http://"),
+        (
+            {"embedder": "openai", "embedding_model": "m", "embedding_url": "http://me:secret/x@host/v1"},
+            "a host or port that cannot be read; in a password, / is written %2F",
+        ),
         ({"embedder": "onnx"}, "the folder of the model"),
         ({"embedder": "onnx", "embedding_model": "/nowhere"}, "model.onnx"),
     ],
 )
 async def test_settings_that_cannot_work_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=message) as caught:
         async with open_embedder(Settings(**options)):
             pass
+    assert "secret" not in f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
+
+
+async def test_a_key_in_the_query_of_the_address_stays_behind_the_path() -> None:
+    async with open_embedding_server() as server:
+        settings = Settings(embedder="openai", embedding_model="m", embedding_url=f"{server.url}/v1/?key=secret")
+        async with open_embedder(settings) as embedder:
+            with trio.fail_after(30):
+                await embedder.ready()
+        assert [target for target, _, _ in server.requests] == ["/v1/embeddings?key=secret"]

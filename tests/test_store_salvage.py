@@ -166,6 +166,7 @@ async def test_where_only_a_checksum_tells_of_damage_all_is_kept(tmp_path: Path)
     await refused(settings)
     outcome = await salvage.salvage(settings)
     assert (outcome.lost_bytes, outcome.doubtful_bytes) == (0, seal.BLOCK)
+    assert outcome.copy is not None
     assert (outcome.copy / first.name).read_bytes() == content
     assert await keys_in(settings) == ["new", *(f"old{number:02}" for number in range(40))]
     await wait_until_gone(tmp_path, 30)
@@ -243,6 +244,26 @@ async def test_a_first_start_that_was_cut_short_is_no_damage(tmp_path: Path) -> 
     await wait_until_gone(tmp_path, 30)
 
 
+async def test_an_older_copy_that_was_put_back_is_refused_and_then_taken_as_it_is(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, store_linger=0)
+    manifest = await closed_with_one_key(settings)
+    older = {path: path.read_bytes() for path in manifest.parent.glob("appendonly*")}
+    async with open_connection(settings) as connection:
+        with trio.fail_after(60):
+            await connection.write("SET", "m", 1)
+            await connection.write("BGREWRITEAOF")
+    await wait_until_gone(tmp_path, 30)
+    for path in manifest.parent.glob("appendonly*"):
+        path.unlink()
+    for path, content in older.items():
+        path.write_bytes(content)
+    await refused(settings)
+    outcome = await salvage.salvage(settings)
+    assert (outcome.lost_bytes, outcome.doubtful_bytes) == (0, 0)
+    assert await keys_in(settings) == ["n"]
+    await wait_until_gone(tmp_path, 30)
+
+
 async def test_other_files_beside_those_of_the_store_do_no_harm(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, store_linger=0)
     manifest = await closed_with_one_key(settings)
@@ -292,6 +313,7 @@ async def test_a_store_whose_last_client_has_just_gone_is_waited_for(tmp_path: P
     assert server_of(tmp_path).is_running()
     with trio.fail_after(30):
         outcome = await salvage.salvage(settings)
-    assert outcome.lost_bytes == 0
+    assert outcome == salvage.Salvage(None, 0, 0), "nothing is damaged"
+    assert sorted(path.name for path in (tmp_path / "store").glob("*/")) == [salvage.FILES]
     assert await keys_in(settings) == ["n"]
     await wait_until_gone(tmp_path, 30)

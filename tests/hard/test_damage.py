@@ -89,6 +89,7 @@ async def test_damage_in_the_middle_is_refused_and_there_is_a_way_out(
                 await engine.get_stats()
     assert file.read_bytes() == data
     saved = await salvage(Settings(data_dir=tmp_path))
+    assert saved.copy is not None
     assert (saved.copy / file.name).read_bytes() == data
     assert 0 < saved.lost_bytes < len(data)
     found = await numbers_in(tmp_path)
@@ -158,6 +159,7 @@ async def test_of_a_sealed_file_that_was_changed_one_text_is_lost_and_no_other(t
     data[data.index(b"memory number 30")] ^= 1
     path.write_bytes(data)
     saved = await salvage(Settings(data_dir=tmp_path))
+    assert saved.copy is not None
     assert (saved.copy / path.name).read_bytes() == data
     assert saved.lost_bytes == 0
     assert saved.doubtful_bytes > 0

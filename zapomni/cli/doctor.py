@@ -87,7 +87,11 @@ async def _salvage(settings: Settings, console: Console) -> bool:
     told = [f"{size(saved.lost_bytes)} behind the damage were cut off"] if saved.lost_bytes else []
     if saved.doubtful_bytes:
         told.append(f"{size(saved.doubtful_bytes)} are not what they were, and were kept")
-    console.note("; ".join([*(told or ["nothing was cut off"]), f"the files as they were are in {saved.copy}"]))
+    if saved.copy is None:
+        console.note("nothing is damaged, and nothing was changed")
+    else:
+        told = told or ["nothing was cut off"]
+        console.note(f"{'; '.join(told)}; the files as they were are in {saved.copy}")
     whole = True
     async for workspace, memory_id in _damaged_memories(settings):
         console.note(f"memory {memory_id} of {workspace} is not what was stored; it is in your backups, or in the copy")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import attrs
 import trio
@@ -18,6 +18,7 @@ from zapomni.errors import ConfigError, EmbeddingError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from urllib.parse import SplitResult
 
     import httpx
     import numpy as np
@@ -46,12 +47,12 @@ class Server:
     """An HTTP server that takes and returns JSON."""
 
     def __init__(self, url: str, timeout: float, api_key: str | None = None) -> None:
-        parts = urlsplit(url)
+        parts = _parts_of(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ConfigError("embedding_url must start with http:// or https:// and name a host")
-        self.place = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+        self.place = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], "", "", ""))
         """The address as it may be shown: without a user, a password or a query."""
-        self._url = url.rstrip("/")
+        self._parts = parts
         self._timeout = timeout
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         # A proxy that the environment names is not meant for this machine itself.
@@ -90,7 +91,8 @@ class Server:
 
         try:
             with trio.fail_after(self._timeout):
-                async with client.stream("POST", self._url + path, json=body) as response:
+                url = urlunsplit(self._parts._replace(path=self._parts.path.rstrip("/") + path))
+                async with client.stream("POST", url, json=body) as response:
                     return _Response(response.status_code, _retry_after(response), await self._read(response))
         except UnicodeEncodeError as error:
             raise EmbeddingError("half a surrogate pair is no text that an embedding server takes") from error
@@ -120,7 +122,7 @@ class Server:
 
     async def _opened(self) -> httpx.AsyncClient:
         if self._client is None:
-            await trio.to_thread.run_sync(import_module, "httpx")  # takes a tenth of a second
+            await trio.to_thread.run_sync(import_module, "httpx")  # which is slow
             import httpx
 
             if self._client is None:
@@ -131,6 +133,15 @@ class Server:
         if self._client is not None:
             with trio.move_on_after(CLOSING, shield=True):
                 await self._client.aclose()
+
+
+def _parts_of(url: str) -> SplitResult:
+    # Neither the text nor what Python says of it is kept: where a password has a slash, both show a part of it.
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        if parts.port is None or parts.port > 0:
+            return parts
+    raise ConfigError("embedding_url has a host or port that cannot be read; in a password, / is written %2F")
 
 
 @attrs.frozen

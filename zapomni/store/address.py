@@ -54,7 +54,9 @@ def parse_address(url: str) -> Address:
     sentinel = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     if not options.keys() <= set(TLS_OPTIONS):
         # Its name is left out: behind a password with a question mark, it would be the rest of that.
-        raise ConfigError(f"falkordb_url has an unknown option; it has {', '.join(OPTIONS)}; in a password, ? is written %3F")
+        raise ConfigError(
+            f"falkordb_url has an unknown option; it has {', '.join(OPTIONS)}; in a password, ? is written %3F"
+        )
     if options and not tls:
         raise ConfigError("the TLS options of falkordb_url need falkors://")
     return Address(

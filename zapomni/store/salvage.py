@@ -38,8 +38,8 @@ PATIENCE = 10.0  # seconds beyond the linger in which a store is compacted, ende
 class Salvage:
     """What became of a damaged directory."""
 
-    copy: Path
-    """The files as they were."""
+    copy: Path | None
+    """The files as they were; None where nothing was damaged."""
     lost_bytes: int
     """What stood behind the damage, and is only in the copy now."""
     doubtful_bytes: int
@@ -103,17 +103,21 @@ def _mend(directory: Path) -> Salvage:
         raise
     doubtful = seal.changed_bytes(fixed)
     seal.forget(fixed)
+    names = {path.name for path in files.iterdir()} - {seal.SEAL}
+    changed = [path for path in fixed.iterdir() if not _is_same(path, files / path.name)]
+    gone = names - {path.name for path in fixed.iterdir()}
+    if seal.problem(files) is None and not (changed or gone):
+        shutil.rmtree(work)
+        return Salvage(None, 0, 0)
     shutil.copytree(files, work / "copy")
     lost = _size(files) - _size(fixed)
     # Ended at any moment, this leaves each file as it was or as it is to be, and the copy beside it before any changes.
     (work / "copy").rename(copy)
-    gone = {path.name for path in files.iterdir()} - {path.name for path in fixed.iterdir()} - {seal.SEAL}
     # The list comes first: what it leaves out is not to be read once the file before it is cut.
-    for path in sorted(fixed.iterdir(), key=lambda path: path.name != seal.MANIFEST):
-        if not _is_same(path, files / path.name):
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-            path.replace(files / path.name)
+    for path in sorted(changed, key=lambda path: path.name != seal.MANIFEST):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        path.replace(files / path.name)
     for name in gone:
         (files / name).unlink()
     seal.forget(files)
