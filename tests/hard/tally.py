@@ -17,7 +17,7 @@ class Tally:
     acknowledged: Counter[str] = attrs.field(factory=Counter)
     errors: Counter[str] = attrs.field(factory=Counter)
     """Calls that were answered with one of the errors that there may be, by its words."""
-    wrong: list[str] = attrs.field(factory=list)
+    wrong: list[str] = attrs.field(factory=list, repr=False)
     """What no fault excuses: an end, an answer or a line that nobody may give."""
     missed: list[str] = attrs.field(factory=list)
     """What a search should have found, and did not."""
