@@ -78,6 +78,10 @@ async def test_everything_in_the_data_directory_is_private(tmp_path: Path) -> No
     assert (files / seal.SEAL).exists()
     assert not (files / "appendonly.aof.1.base.rdb").exists(), "nothing was compacted"
     assert open_to_others(data) == []
+    async with served(data) as (client, _):
+        await client.ask(call(1, "add_memory", text="a third thought"))
+    (growing,) = files.glob("*.incr.aof")
+    growing.write_bytes(growing.read_bytes().replace(b"a third thought", b"a bird thought!", 1))
     done = zapomni("doctor", "--salvage", "--data-dir", str(data), home=tmp_path)
     assert list((data / "store").glob("damaged-*")), done
     assert open_to_others(data) == []
