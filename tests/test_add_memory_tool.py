@@ -15,7 +15,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes import AT_ANY_SPEED, FakeEngine, captured_log, server_with
+from tests.fakes import AT_ANY_SPEED, NOON, FakeEngine, captured_log, server_with
 from zapomni.errors import (
     ConfigError,
     DatabaseError,
@@ -24,7 +24,7 @@ from zapomni.errors import (
     ProcessingError,
     ValidationError,
 )
-from zapomni.models import MAX_TEXT_LENGTH, MemoryResult
+from zapomni.models import MAX_TEXT_LENGTH, Memory, MemoryResult
 from zapomni.tools import AddMemoryTool
 from zapomni.tools.call import Call, answering
 
@@ -261,25 +261,71 @@ async def test_the_engine_is_asked_once_with_what_was_sent() -> None:
     ]
 
 
+class Settled(FakeEngine):
+    """Has the receipt that it is given for every text, and one memory."""
+
+    def __init__(self, receipt: MemoryResult, metadata: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self.receipt = receipt
+        self.memory = Memory(receipt.memory_id, "tea", metadata or {}, NOON)
+
+    async def add_memory(self, text: str, metadata: dict[str, Any], **options: Any) -> MemoryResult:
+        return self.receipt
+
+    async def get_memory(self, memory_id: str, **options: Any) -> Memory:
+        await self._note(memory_id=memory_id, **options)
+        assert memory_id == self.memory.id
+        return self.memory
+
+
+async def test_a_memory_that_took_another_s_place_is_told() -> None:
+    receipt = MemoryResult("next-id", 1, "tea", replaced=True)
+    answer = await adding(Settled(receipt)).execute({"text": "tea"})
+    assert answer["content"][0]["text"] == (
+        "Memory stored successfully.\nID: next-id\nChunks created: 1\nPreview: tea\n"
+        "Note: the earlier memory of this key was replaced; it is kept as history."
+    )
+    assert answer["structuredContent"] == attrs.asdict(receipt)
+
+
+KNOWN = MemoryResult("first-id", 3, "tea", duplicate=True)
+KNOWN_TEXT = "The same text was stored before; nothing was added.\nID: first-id\nChunks created: 0\nPreview: tea"
+
+
+async def test_a_text_that_is_there_already_is_not_called_stored() -> None:
+    engine = Settled(KNOWN, {"tags": ["a"]})
+    answer = await adding(engine).execute({"text": "tea"})
+    assert answer["content"][0]["text"] == KNOWN_TEXT
+    assert answer["structuredContent"] == attrs.asdict(KNOWN) | {"chunks_created": 0}
+    assert engine.calls == [], "where nothing was given, nothing was lost"
+
+
 @pytest.mark.parametrize(
-    ("receipt", "note"),
+    ("metadata", "stored", "lost"),
     [
-        (MemoryResult("first-id", 3, "tea", duplicate=True), "the same text was stored before"),
-        (MemoryResult("next-id", 1, "tea", replaced=True), "the earlier memory of this key was replaced"),
+        ({"tags": ["b"]}, {"tags": ["a"]}, True),
+        ({"k": 1}, {}, True),
+        ({"k": None}, {}, True),
+        ({"deep": {"x": [1]}, "tags": ["a"]}, {"tags": ["a"], "deep": {"x": [2]}}, True),
+        ({"deep": {"x": [1]}, "tags": ["a"]}, {"tags": ["a"], "deep": {"x": [1]}, "more": 1}, False),
+        ({}, {"tags": ["a"]}, False),
     ],
 )
-async def test_the_answer_says_what_became_of_the_memory(receipt: MemoryResult, note: str) -> None:
-    class Settled(FakeEngine):
-        async def add_memory(self, text: str, metadata: dict[str, Any], **options: Any) -> MemoryResult:
-            return receipt
+async def test_metadata_that_a_known_text_does_not_get_is_told(
+    metadata: dict[str, Any], stored: dict[str, Any], lost: bool
+) -> None:
+    tool = adding(Settled(KNOWN, stored))
+    answer = await tool.execute({"text": "tea", "metadata": metadata})
+    note = "the memory's metadata and tags are as before, not as they were given now; update_memory replaces them."
+    assert answer["content"][0]["text"] == KNOWN_TEXT + (f"\nNote: {note}" if lost else "")
+    assert answer["structuredContent"].get("notice") == (note if lost else None)
+    jsonschema.validate(answer["structuredContent"], tool.output_schema)
 
-    answer = await adding(Settled()).execute({"text": "tea"})
-    text = answer["content"][0]["text"]
-    assert text.startswith(
-        f"Memory stored successfully.\nID: {receipt.memory_id}\nChunks created: {receipt.chunks_created}\nPreview: tea"
-    )
-    assert note in text
-    assert answer["structuredContent"] == attrs.asdict(receipt)
+
+async def test_a_known_text_is_compared_in_the_workspace_that_was_named() -> None:
+    engine = Settled(KNOWN)
+    await adding(engine).execute({"text": "tea", "metadata": {"k": 1}, "workspace": "home"})
+    assert engine.calls == [{"memory_id": "first-id", "workspace": "home"}]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from zapomni.tools.schema import argument, given, result
 if TYPE_CHECKING:
     from zapomni.models import MemoryResult
 
+UNCHANGED = "the memory's metadata and tags are as before, not as they were given now; update_memory replaces them."
+
 
 @attrs.frozen
 class AddMemoryRequest:
@@ -39,6 +41,7 @@ class AddMemoryResult:
     text_preview: str = result()
     duplicate: bool = result("The same text was there already.")
     replaced: bool = result("The key's earlier memory became history.")
+    notice: str | None = result("What was given and not kept.", default=None)
 
 
 @attrs.frozen
@@ -57,33 +60,46 @@ class AddMemoryTool(Tool[AddMemoryRequest]):
     failure: ClassVar[str] = "An internal error occurred while processing your memory."
 
     async def respond(self, request: AddMemoryRequest) -> Answer:
+        metadata = dict(request.metadata or {})
         stored = await self.core_engine.add_memory(
             text=request.text.strip(),
-            metadata=dict(request.metadata or {}),
+            metadata=metadata,
             **given(key=request.key, workspace=request.workspace, progress=current_call().reporter),
         )
+        notice = None
+        if stored.duplicate:
+            # The engine counts what the text is made of; of a memory that was there already, nothing was created.
+            stored = attrs.evolve(stored, chunks_created=0)
+            if metadata and await self._lacks(stored.memory_id, metadata, request.workspace):
+                notice = UNCHANGED
         return Answer(
-            text=_receipt(stored),
+            text=_receipt(stored, notice),
             data=AddMemoryResult(
                 memory_id=stored.memory_id,
                 chunks_created=stored.chunks_created,
                 text_preview=stored.text_preview,
                 duplicate=stored.duplicate,
                 replaced=stored.replaced,
+                notice=notice,
             ),
             facts={"memory_id": stored.memory_id, "chunks_created": stored.chunks_created},
         )
 
+    async def _lacks(self, memory_id: str, metadata: Mapping[str, Any], workspace: str | None) -> bool:
+        """Tell whether anything of this metadata is not what the memory has."""
+        memory = await self.core_engine.get_memory(memory_id, **given(workspace=workspace))
+        return not metadata.items() <= memory.metadata.items()
 
-def _receipt(stored: MemoryResult) -> str:
+
+def _receipt(stored: MemoryResult, notice: str | None) -> str:
     lines = [
-        "Memory stored successfully.",
+        "The same text was stored before; nothing was added." if stored.duplicate else "Memory stored successfully.",
         f"ID: {stored.memory_id}",
         f"Chunks created: {stored.chunks_created}",
         f"Preview: {stored.text_preview}",
     ]
-    if stored.duplicate:
-        lines.append("Note: the same text was stored before; this is its ID, and nothing was added.")
+    if notice is not None:
+        lines.append(f"Note: {notice}")
     if stored.replaced:
         lines.append("Note: the earlier memory of this key was replaced; it is kept as history.")
     return "\n".join(lines)
