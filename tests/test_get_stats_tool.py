@@ -54,6 +54,19 @@ async def test_an_empty_store_is_described() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("memories", "chunks", "words"),
+    [
+        (1, 1, "1 memory in 1 passage."),
+        (1, 1_200, "1 memory in 1,200 passages."),
+        (2, 2, "2 memories in 2 passages."),
+    ],
+)
+async def test_one_is_not_many(memories: int, chunks: int, words: str) -> None:
+    answer = await describing(Counted(Statistics("home", memories, chunks))).execute({})
+    assert answer["content"][0]["text"].splitlines()[0] == f"Workspace home: {words}"
+
+
 async def test_everything_that_is_known_is_told() -> None:
     statistics = Statistics(
         workspace="home",

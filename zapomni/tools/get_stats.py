@@ -69,8 +69,10 @@ class GetStatsTool(Tool[GetStatsRequest]):
 
 
 def _describe(found: Statistics) -> str:
+    memories = "1 memory" if found.total_memories == 1 else f"{found.total_memories:,} memories"
+    passages = "1 passage" if found.total_chunks == 1 else f"{found.total_chunks:,} passages"
     lines = [
-        f"Workspace {found.workspace}: {found.total_memories:,} memories in {found.total_chunks:,} passages.",
+        f"Workspace {found.workspace}: {memories} in {passages}.",
         f"Size: {found.bytes_on_disk / 1e6:.1f} MB on disk, {found.bytes_in_memory / 1e6:.1f} MB in memory.",
     ]
     if found.oldest and found.newest:
