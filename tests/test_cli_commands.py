@@ -126,6 +126,30 @@ def test_files_become_memories_that_name_them(zapomni: CommandLine, tmp_path: Pa
     assert [memory["metadata"] for memory in memories] == [{"source": str(first)}, {"source": str(second)}]
 
 
+def test_every_file_counts_when_the_flag_is_repeated(zapomni: CommandLine, tmp_path: Path) -> None:
+    names = [tmp_path / name for name in ("a", "b", "c")]
+    for name in names:
+        name.write_text(f"what {name.name} says")
+    first, second, third = map(str, names)
+    receipts = zapomni("add", "--file", first, "-f", second, third, "--json").data
+    assert [receipt["text_preview"] for receipt in receipts] == ["what a says", "what b says", "what c says"]
+
+
+def test_metadata_that_a_known_text_does_not_get_is_told(zapomni: CommandLine, tmp_path: Path) -> None:
+    added = zapomni.add("dup text", "--tag", "a", "--meta", "n=1")
+    told = (
+        f"The metadata and tags of {added} are as before, not as they were given now; "
+        f"'zapomni update {added}' changes them.\n"
+    )
+    assert zapomni("add", "dup text", "--tag", "b", "--meta", "k=1") == Ran(0, f"{added}\n", told)
+    assert zapomni("get", added, "--json").data["metadata"] == {"tags": ["a"], "n": 1}
+    for given in ((), ("--tag", "a"), ("--meta", "n=1", "--tag", "a")):
+        assert zapomni("add", "dup text", *given) == Ran(0, f"{added}\n", ""), "nothing that was given is lost"
+    file = tmp_path / "copy"
+    file.write_text("dup text")
+    assert zapomni("add", "--file", str(file), "--json").err == told, "where it also stands is lost, too"
+
+
 def test_a_file_that_cannot_be_read_stores_nothing(zapomni: CommandLine, tmp_path: Path) -> None:
     good, binary = tmp_path / "good.txt", tmp_path / "image.png"
     good.write_text("good")

@@ -15,6 +15,7 @@ from zapomni.errors import ValidationError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from zapomni.cli.output import Console
     from zapomni.engine import MemoryEngine
@@ -40,7 +41,15 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         ),
     )
     parser.add_argument("text", nargs="*", metavar="TEXT", help="the text; - reads it from standard input")
-    parser.add_argument("-f", "--file", nargs="+", type=Path, metavar="FILE", help="text files, a memory for each")
+    parser.add_argument(
+        "-f",
+        "--file",
+        nargs="+",
+        action="extend",
+        type=Path,
+        metavar="FILE",
+        help="text files, a memory for each; can be repeated",
+    )
     parser.add_argument("--key", metavar="KEY", help="a name of your own: adding under it again replaces the memory")
     add_metadata_flags(parser)
     add_data_flags(parser)
@@ -69,10 +78,25 @@ def run(options: argparse.Namespace) -> int:
             receipts = [
                 await engine.add_memory(text, about, key=options.key, progress=report) for text, about in memories
             ]
+            kept = [
+                receipt.memory_id
+                for receipt, (_, about) in zip(receipts, memories, strict=True)
+                if receipt.duplicate and about and await _lacks(engine, receipt.memory_id, about)
+            ]
         _show(receipts, console)
+        for memory_id in kept:
+            console.note(
+                f"The metadata and tags of {memory_id} are as before, not as they were given now; "
+                f"'zapomni update {memory_id}' changes them."
+            )
         return EXIT_OK
 
     return run_with_engine(options, work)
+
+
+async def _lacks(engine: MemoryEngine, memory_id: str, metadata: Mapping[str, Any]) -> bool:
+    """Tell whether anything of this metadata is not what the memory has."""
+    return not metadata.items() <= (await engine.get_memory(memory_id)).metadata.items()
 
 
 def _text(words: list[str]) -> str:
