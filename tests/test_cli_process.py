@@ -227,6 +227,60 @@ def test_a_signal_ends_a_command_with_nothing_half_done(shell: Shell, number: si
     assert f"kept after {number}".encode() in shell.run("list").stdout
 
 
+UNWINDING = """
+import sys, trio
+from zapomni.cli import session
+
+async def work():
+    try:
+        print("working", flush=True)
+        await trio.sleep_forever()
+    finally:
+        print("unwinding", flush=True)
+        with trio.CancelScope(shield=True):
+            await trio.sleep(float(sys.argv[1]))
+        print("released", flush=True)
+
+session.GRACE_SECONDS = float(sys.argv[2])
+sys.exit(trio.run(session._until_signalled, work))
+"""
+
+
+def interrupted(unwinding: float, grace: float, numbers: tuple[signal.Signals, ...], *, late: bool) -> tuple[int, str]:
+    """Signal a command that takes its time to unwind, and again while it does; return its exit code and what it said.
+
+    The signals but the first come at once, or late, when the grace is over.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", UNWINDING, str(unwinding), str(grace)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"working\n"
+        process.send_signal(numbers[0])
+        assert process.stdout.readline() == b"unwinding\n"
+        if late:
+            time.sleep(grace + 0.5)
+        for number in numbers[1:]:
+            process.send_signal(number)
+        out, _ = process.communicate(timeout=SECONDS)
+        return process.returncode, out.decode()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_twice_at_once_interrupts_no_clean_up(second: signal.Signals) -> None:
+    ended = interrupted(0.5, 2 * SECONDS, (signal.SIGINT, second, second), late=False)
+    assert ended == (130, "released\n"), "and the grace is not waited for"
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_after_the_grace_ends_at_once(second: signal.Signals) -> None:
+    assert interrupted(2 * SECONDS, 0.1, (signal.SIGTERM, second), late=True) == (-second, "")
+
+
 def test_a_data_directory_that_is_none_is_told_in_one_line(lonely: Shell, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
     done = lonely.run("add", "x")

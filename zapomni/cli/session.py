@@ -1,7 +1,7 @@
 """Running a command's work: settings, log, signals, the engine, and one error instead of a group of them.
 
-Commands may run beside live servers on the same data. Ctrl-C and SIGTERM cancel the work, which unwinds cleanly; a
-second one does not wait for that.
+Commands may run beside live servers on the same data. Ctrl-C and SIGTERM cancel the work, which unwinds cleanly; one
+that comes when that has taken a while does not wait for it any more.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zapomni.config import Settings
     from zapomni.engine import MemoryEngine
 
+GRACE_SECONDS = 2.0  # to unwind in: an interrupted release of a lock would make others wait until it runs out
 LOG_LEVEL = "warning"  # the lines are for whoever looks into a server; a person at a terminal is told in words
 TOLD = {
     "workspace": "the workspace, which must exist (default: the one of the settings)",
@@ -69,18 +70,22 @@ def run_with_engine(options: argparse.Namespace, work: Callable[[MemoryEngine, C
 
 
 async def _until_signalled(work: Callable[[], Awaitable[int]]) -> int:
+    import trio
+
     from zapomni.team import open_team
 
     code = 0
     async with open_team() as team:
-        signalled = await team.start(_cancel_on_signal, team.cancel_scope)
-        code = await work()
+        scope = trio.CancelScope()
+        signalled = await team.start(_cancel_on_signal, scope)
+        with scope:
+            code = await work()
         team.cancel_scope.cancel()
     return EXIT_SIGNALLED + signalled[0] if signalled else code
 
 
 async def _cancel_on_signal(scope: trio.CancelScope, *, task_status: trio.TaskStatus[list[int]]) -> None:
-    """Cancel at the first signal, which is told in the list that was handed out; leave a second to the default."""
+    """Cancel at the first signal, which is told in the list that was handed out; leave a late one to the default."""
     import trio
 
     seen: list[int] = []
@@ -90,3 +95,6 @@ async def _cancel_on_signal(scope: trio.CancelScope, *, task_status: trio.TaskSt
             seen.append(number)
             scope.cancel()
             break
+        with trio.move_on_after(GRACE_SECONDS):
+            async for _ in signals:  # said twice at once, as wrappers and fingers do, it means no more than once
+                pass
