@@ -88,7 +88,9 @@ class FakeEngine:
 
     async def history(self, memory_id: str, **options: Any) -> tuple[Memory, ...]:
         await self._note(memory_id=memory_id, **options)
-        return tuple(reversed(self.earlier.get(memory_id, ())))
+        earlier = tuple(reversed(self.earlier.get(memory_id, ())))
+        wanted = (memory for memory in earlier if options.get("version") in (None, memory.version))
+        return tuple(wanted)[: options.get("limit")]
 
     async def update_memory(self, memory_id: str, **options: Any) -> MemoryResult:
         old = await self.get_memory(memory_id, **options)

@@ -9,16 +9,18 @@ import pytest
 import trio
 
 from tests.engines import FakeEmbedder, found, open_engine_with
+from tests.fakes import captured_log
 from tests.stores import chunks_of, memory_of
-from zapomni.engine import upkeep
+from zapomni.config import Settings
+from zapomni.engine import open_engine, upkeep
 from zapomni.errors import ConfigError, DatabaseError, EmbeddingError
 from zapomni.store.workspace import Workspace
 from zapomni.store.writing import Draft
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
-    from zapomni.config import Settings
     from zapomni.engine import MemoryEngine
     from zapomni.models import EmbeddingModel
 
@@ -139,6 +141,17 @@ async def test_the_hourly_upkeep_makes_vectors_that_nobody_told_of(
         nursery.start_soon(simple_engine._upkeep().purge_for_ever, simple_engine._catch_up)
         await until_embedded(simple_engine)
         nursery.cancel_scope.cancel()
+
+
+async def test_what_works_in_the_background_outlives_a_data_directory_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "store").touch()
+    with captured_log("warning") as log, trio.fail_after(30):
+        async with open_engine(Settings(data_dir=tmp_path, store_linger=0)) as engine:
+            await engine.ready()
+            while "upkeep_failed" not in log.text:  # noqa: ASYNC110  # the log is all that tells
+                await trio.sleep(0.02)
+            with pytest.raises(ConfigError, match="is a file"):
+                await engine.get_stats()
 
 
 async def test_a_large_update_tells_how_far_it_is_and_is_known_before_it_is_embedded_again(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes import AT_ANY_SPEED, NOON, FakeEngine
-from zapomni.errors import DatabaseError, EmbeddingError, NotFoundError
+from zapomni.errors import BlockedError, DatabaseError, EmbeddingError, NotFoundError
 from zapomni.models import Filters, SearchHit, SearchResult
 from zapomni.tools import SearchMemoryTool
 
@@ -185,10 +185,11 @@ async def test_a_wrong_argument_is_named(arguments: dict[str, Any], words: str) 
     ("error", "words"),
     [
         (DatabaseError("10.0.0.7"), "Error: Database temporarily unavailable. Please retry in a few seconds."),
+        (BlockedError("the disk is full; make room"), "Error: the disk is full; make room"),
         (NotFoundError("workspace 'attic' does not exist"), "Error: workspace 'attic' does not exist"),
         (RuntimeError("secret"), "Error: An internal error occurred while processing your request."),
     ],
-    ids=["database", "not found", "unexpected"],
+    ids=["database", "blocked", "not found", "unexpected"],
 )
 async def test_an_error_has_its_words(error: Exception, words: str) -> None:
     assert await refusal_of({"query": "tea"}, FakeEngine(error)) == words

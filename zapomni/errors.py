@@ -5,12 +5,13 @@ ZapomniError
  ├── ValidationError      the caller's input is wrong; the message is for the caller
  ├── NotFoundError        the id, key or workspace named does not exist; the message is for the caller
  ├── DatabaseError        the store could not be reached, or refused; worth trying again
- │    └── OutdatedError   what a change was made from is no longer there
+ │    ├── OutdatedError   what a change was made from is no longer there
+ │    └── BlockedError    it will not work until somebody does what the message says
  └── ProcessingError      the text could not be processed
       └── EmbeddingError  the embedding model failed or cannot be reached
 
-The class is the code and ``__cause__`` the detail. Messages of `ConfigError`, `ValidationError` and
-`NotFoundError` are written for the person or the model that reads them; the text of the others stays in the log.
+The class is the code and ``__cause__`` the detail. Messages of `ConfigError`, `ValidationError`, `NotFoundError` and
+`BlockedError` are written for the person or the model that reads them; the text of the others stays in the log.
 """
 
 
@@ -36,6 +37,10 @@ class DatabaseError(ZapomniError):
 
 class OutdatedError(DatabaseError):
     """What a change was made from is no longer there."""
+
+
+class BlockedError(DatabaseError):
+    """The store will not work until somebody does what the message says: a full disk, a damaged file."""
 
 
 class ProcessingError(ZapomniError):

@@ -17,6 +17,7 @@ from zapomni.engine import open_engine
 from zapomni.errors import ConfigError, DatabaseError
 from zapomni.store import reaper, seal
 from zapomni.store.salvage import salvage
+from zapomni.tools import AddMemoryTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +88,8 @@ async def test_damage_in_the_middle_is_refused_and_there_is_a_way_out(
         async with open_engine(Settings(data_dir=tmp_path, store_linger=0)) as engine:
             with pytest.raises(DatabaseError, match=r"damaged, and nothing was changed.*doctor --salvage"):
                 await engine.get_stats()
+            said = (await AddMemoryTool(engine).execute({"text": "one more"}))["content"][0]["text"]
+            assert "doctor --salvage" in said, "whoever is told to try again would do so for ever"
     assert file.read_bytes() == data
     saved = await salvage(Settings(data_dir=tmp_path))
     assert saved.copy is not None

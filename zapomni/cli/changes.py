@@ -11,7 +11,7 @@ from zapomni.cli.given import add_metadata_flags, metadata_from, text_in, text_o
 from zapomni.cli.options import add_command
 from zapomni.cli.session import add_data_flags, run_with_engine
 from zapomni.cli.text import on_one_line
-from zapomni.errors import ValidationError
+from zapomni.errors import BlockedError, ValidationError
 from zapomni.models import preview_of
 
 if TYPE_CHECKING:
@@ -103,8 +103,11 @@ def run_delete(options: argparse.Namespace) -> int:
     """Delete when the person agrees."""
 
     async def work(engine: MemoryEngine, console: Console) -> int:
-        memory = await engine.get_memory(options.id)
-        if not await console.agreed(f"Delete “{on_one_line(preview_of(memory.text))}”?", yes=options.yes):
+        try:
+            question = f"Delete “{on_one_line(preview_of((await engine.get_memory(options.id)).text))}”?"
+        except BlockedError as error:
+            question = f"Delete it, though {error}?"
+        if not await console.agreed(question, yes=options.yes):
             return EXIT_FAILED
         memory = await engine.delete_memory(options.id)
         assert memory.deleted_at is not None

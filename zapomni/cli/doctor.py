@@ -9,7 +9,7 @@ from zapomni.cli.options import add_command
 from zapomni.cli.session import add_data_flags
 from zapomni.cli.session import run as run_session
 from zapomni.cli.text import printable, size
-from zapomni.errors import DatabaseError
+from zapomni.errors import BlockedError
 
 if TYPE_CHECKING:
     import argparse
@@ -111,7 +111,7 @@ async def _damaged_memories(settings: Settings) -> AsyncIterator[tuple[str, str]
                 for summary in page.memories:
                     try:
                         await engine.get_memory(summary.id, workspace=info.name)
-                    except (DatabaseError, ValueError):
+                    except (BlockedError, ValueError):  # metadata that is no JSON any more
                         yield info.name, summary.id
                 cursor = page.cursor
                 if cursor is None:

@@ -130,7 +130,7 @@ class Upkeep:
             catch_up()
             try:
                 await self.store.finish_removals()
-            except DatabaseError as error:
+            except (ConfigError, DatabaseError) as error:
                 log.warning("upkeep_failed", error=str(error))
             await self._for_each(lambda info: True, self._purge)  # what was never published is cleared away, too
             await trio.sleep(PURGE_SECONDS)
@@ -165,7 +165,7 @@ class Upkeep:
         """
         try:
             infos = [info for info in await self.store.list_workspaces() if wanted(info)]
-        except DatabaseError as error:
+        except (ConfigError, DatabaseError) as error:
             log.warning("upkeep_failed", error=str(error))
             return False
         done = True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from zapomni.errors import ConfigError, DatabaseError, NotFoundError, ValidationError
+from zapomni.errors import BlockedError, ConfigError, DatabaseError, NotFoundError, ValidationError
 from zapomni.log import get_logger
 from zapomni.server.requests import (
     INTERNAL_ERROR,
@@ -102,7 +102,7 @@ async def _explained(method: str, work: Method, params: Mapping[str, Any]) -> di
         raise RequestError(INVALID_PARAMS, str(error)) from error
     except (ConfigError, DatabaseError) as error:
         log.error("request_failed", method=method, exc_info=error)
-        words = str(error) if isinstance(error, ConfigError) else UNAVAILABLE
+        words = str(error) if isinstance(error, ConfigError | BlockedError) else UNAVAILABLE
         raise RequestError(INTERNAL_ERROR, words) from error
 
 

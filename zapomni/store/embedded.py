@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from zapomni.errors import ConfigError, DatabaseError
+from zapomni.errors import BlockedError, ConfigError, DatabaseError
 from zapomni.log import get_logger
 from zapomni.store import reaper, seal, strays
 from zapomni.store.binaries import find_binaries, is_torn
@@ -111,20 +111,20 @@ class EmbeddedServer:
             raise
 
     def check_room(self) -> None:
-        """Raise `DatabaseError` when the disk is full, which would end the server at its next write."""
+        """Raise `BlockedError` when the disk is full, which would end the server at its next write."""
         with contextlib.suppress(OSError):  # a folder that cannot be looked at is explained when the server starts
             if shutil.disk_usage(self.directory).free < ROOM:
                 raise self._full()
 
     def explain_end(self) -> None:
-        """Raise `DatabaseError` when the log says that a full disk has ended the server."""
+        """Raise `BlockedError` when the log says that a full disk has ended the server."""
         with contextlib.suppress(FileNotFoundError):
             _, _, text = self.log_file.read_text("utf-8", "replace").rpartition("Redis is starting")
             if "Short write" in text or "No space left" in text:
                 raise self._full()
 
-    def _full(self) -> DatabaseError:
-        return DatabaseError(f"the disk that holds {self.directory} is full; make room and try again")
+    def _full(self) -> BlockedError:
+        return BlockedError(f"the disk that holds {self.directory} is full; make room and try again")
 
     async def close(self) -> None:
         """Let go; the reaper does the rest."""
@@ -191,7 +191,7 @@ class EmbeddedServer:
                 unseen = trio.current_time(), reaper.servers(self.directory)
             elif trio.current_time() > unseen[0] + UNREACHABLE:
                 if not all(map(strays.shares_files, unseen[1])):
-                    raise DatabaseError(
+                    raise BlockedError(
                         f"the store runs, but its socket {path} is not to be seen from here, perhaps because this or "
                         "the other process has a folder for temporary files of its own; choose a shorter data_dir"
                     )
@@ -285,7 +285,7 @@ class EmbeddedServer:
         self._written, self._torn = None, False
 
     def _check_files(self) -> None:
-        """Raise `DatabaseError` when the files are not what they were when they were closed; while no server runs."""
+        """Raise `BlockedError` when the files are not what they were when they were closed; while no server runs."""
         if reason := seal.problem(self.files):
             raise self._damaged(reason)
         for name, lost in seal.lost(self.files).items():
@@ -293,8 +293,8 @@ class EmbeddedServer:
             log.warning("store repaired", directory=str(self.directory), detail=detail)
             seal.forget(self.files)
 
-    def _damaged(self, detail: str) -> DatabaseError:
-        return DatabaseError(
+    def _damaged(self, detail: str) -> BlockedError:
+        return BlockedError(
             f"the data file in {self.directory} is damaged, and nothing was changed: {detail}. Restore a backup "
             "into an empty directory with 'zapomni restore', or keep what can be read with "
             "'zapomni doctor --salvage', which copies the files first"
@@ -317,7 +317,7 @@ class EmbeddedServer:
                     "libssl3; where these cannot be had, set falkordb_url to a server elsewhere"
                 )
             if CRASHED in line:
-                raise DatabaseError(
+                raise BlockedError(
                     "the store crashed while it started, and nothing was changed. If the disk has failed, restore "
                     "a backup into an empty directory with 'zapomni restore'; else please report this, with "
                     f"{self.log_file}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from zapomni.errors import DatabaseError, NotFoundError, ValidationError
+from zapomni.errors import BlockedError, NotFoundError, ValidationError
 from zapomni.models import Filters, Memory, MemoryPage, MemorySummary, Passage, preview_of
 from zapomni.store import facets
 from zapomni.store.arrays import compute
@@ -122,7 +122,7 @@ class Node:
 
 
 async def get(space: Space, memory_id: str, *, trashed: bool = False, damaged: bool = False) -> Memory:
-    """Return a memory with its whole text; raises `NotFoundError`, and `DatabaseError` for a text that is damaged."""
+    """Return a memory with its whole text; raises `NotFoundError`, and `BlockedError` for a text that is damaged."""
     card = await find_card(space, memory_id)
     if card is None or (card.deleted and not trashed):
         raise NotFoundError(f"there is no memory {memory_id}")
@@ -132,7 +132,7 @@ async def get(space: Space, memory_id: str, *, trashed: bool = False, damaged: b
         raise NotFoundError(f"there is no memory {memory_id}")
     memory = await _whole(space, Node.read(rows[0]))
     if content_hash(memory.text) != card.hash and not damaged:
-        raise DatabaseError(f"the text of memory {memory_id} is damaged: it is not what was stored")
+        raise BlockedError(f"the text of memory {memory_id} is damaged: it is not what was stored")
     return memory
 
 

@@ -15,6 +15,7 @@ import attrs
 import structlog
 
 from zapomni.errors import (
+    BlockedError,
     ConfigError,
     DatabaseError,
     EmbeddingError,
@@ -146,7 +147,7 @@ class Tool[R]:
             log.debug("refusal", tool=self.name, error=str(error))
             return str(error)
         log.error("tool_failed", tool=self.name, error_type=type(error).__name__, exc_info=error)
-        if isinstance(error, ConfigError):
+        if isinstance(error, ConfigError | BlockedError):
             return str(error)
         if isinstance(error, DatabaseError):
             return UNAVAILABLE

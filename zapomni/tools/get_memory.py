@@ -75,17 +75,16 @@ class GetMemoryTool(Tool[GetMemoryRequest]):
     async def respond(self, request: GetMemoryRequest) -> Answer:
         where = given(workspace=request.workspace)
         current = await self.core_engine.get_memory(request.memory_id, **where)
-        earlier: tuple[Memory, ...] = ()
-        # Every text of the history is read whole: not for a version that is the current one, or is still to come.
-        if request.history or (request.version or current.version) < current.version:
-            earlier = await self.core_engine.history(request.memory_id, **where)
-        memory = _version(request.version, current, earlier)
+        memory, listed = current, None
+        if request.version is not None and request.version != current.version:
+            memory = await self._version(request.version, current, where)
+        if request.history:
+            listed = await self.core_engine.history(request.memory_id, limit=VERSIONS, **where)
         if request.offset and request.offset >= len(memory.text):
             raise ValidationError(f"offset must be less than the text's length of {len(memory.text):,} characters")
         end = cut(memory.text, request.offset, request.max_tokens)
-        listed = earlier[:VERSIONS] if request.history else None
         return Answer(
-            text="\n\n".join(_describe(memory, request.offset, end, listed, len(earlier))),
+            text="\n\n".join(_describe(memory, request.offset, end, listed, current.version - 1)),
             data=GetMemoryResult(
                 memory_id=memory.id,
                 text=memory.text[request.offset : end],
@@ -101,6 +100,13 @@ class GetMemoryTool(Tool[GetMemoryRequest]):
             ),
             facts={"memory_id": memory.id, "characters": end - request.offset},
         )
+
+
+    async def _version(self, number: int, current: Memory, where: Mapping[str, Any]) -> Memory:
+        if number < current.version:
+            for memory in await self.core_engine.history(current.id, version=number, **where):
+                return memory
+        raise NotFoundError(f"memory {current.id} has no version {number}; the current one is {current.version}")
 
 
 def cut(text: str, start: int, tokens: int) -> int:
@@ -128,13 +134,6 @@ def introduce(memory: Memory) -> str:
     if rest := {name: value for name, value in memory.metadata.items() if name not in _SHOWN_ALREADY}:
         lines.append(f"Metadata: {json.dumps(rest, ensure_ascii=False)}")
     return "\n".join(lines)
-
-
-def _version(number: int | None, current: Memory, earlier: tuple[Memory, ...]) -> Memory:
-    for memory in (current, *earlier):
-        if number in (None, memory.version):
-            return memory
-    raise NotFoundError(f"memory {current.id} has no version {number}; the current one is {current.version}")
 
 
 def _describe(memory: Memory, start: int, end: int, listed: tuple[Memory, ...] | None, earlier: int) -> list[str]:

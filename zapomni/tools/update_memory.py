@@ -10,6 +10,7 @@ import attrs
 from zapomni.errors import ValidationError
 from zapomni.models import MAX_TEXT_LENGTH
 from zapomni.tools.base import Annotations, Answer, Tool
+from zapomni.tools.call import current_call
 from zapomni.tools.schema import argument, given, result
 
 
@@ -55,6 +56,7 @@ class UpdateMemoryTool(Tool[UpdateMemoryRequest]):
                 text=None if request.text is None else request.text.strip(),
                 metadata=None if request.metadata is None else dict(request.metadata),
                 workspace=request.workspace,
+                progress=current_call().reporter,
             ),
         )
         changed = not stored.duplicate
