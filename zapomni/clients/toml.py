@@ -56,6 +56,8 @@ def parse(text: str) -> dict[str, Any]:
 
 def put(text: str, table: str, name: str, entry: Mapping[str, Any]) -> str:
     """Return the text with ``table.name`` set to the entry. Raises `ConfigError`."""
+    if _is_inline(text, table):
+        raise ConfigError(f'"{table}" is written as an inline table; the entry has to be added to it by hand')
     text = drop(text, table, name)
     eol = "\r\n" if "\r\n" in text else "\n"
     return text + (eol if text else "") + render(table, name, entry).replace("\n", eol)
@@ -63,7 +65,8 @@ def put(text: str, table: str, name: str, entry: Mapping[str, Any]) -> str:
 
 def drop(text: str, table: str, name: str) -> str:
     """Return the text without ``table.name``. Raises `ConfigError`."""
-    parse(text)
+    if _is_inline(text, table):
+        raise ConfigError(f'"{table}" is written as an inline table; the entry has to be taken out of it by hand')
     runs: list[tuple[int, int]] = []
     adjacent = False
     for statement in _statements(text):
@@ -116,6 +119,12 @@ def _key(name: str) -> str:
 
 def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _is_inline(text: str, table: str) -> bool:
+    """Tell whether a table is a value in braces: TOML lets nothing outside of them add to it."""
+    parse(text)
+    return any(found.path == (table,) and not _OPEN.match(text, found.start) for found in _statements(text))
 
 
 def _statements(text: str) -> list[_Statement]:
