@@ -93,8 +93,7 @@ def test_a_dry_run_shows_nobody_s_keys(command: str, home: Path, capsys: pytest.
     path = home / "mcp.json"
     servers = {"other": {"command": "x", "TOKEN": "hunter2"}, "zapomni": {"url": "http://hunter2@host"}}
     path.write_text(json.dumps({"mcpServers": servers}, indent=2))
-    replace = ["--replace"] if command == "install" else []
-    assert main([command, "cursor", "--file", str(path), "--dry-run", *replace]) == 0
+    assert main([command, "cursor", "--file", str(path), "--dry-run", "--replace"]) == 0
     captured = capsys.readouterr()
     assert '"TOKEN": "…"' in captured.out
     assert '-      "url": "…"\n' in captured.out
@@ -117,7 +116,7 @@ def test_what_starts_something_else_is_replaced_only_when_asked_for(
     assert main(["install", "cursor", "--workspace", "one"]) == 0
     capsys.readouterr()
     assert main(["install", "cursor", "--workspace", "two"]) == 1
-    assert 'has a different "zapomni" entry' in capsys.readouterr().err
+    assert 'has a different "zapomni" entry; if it is yours, --replace replaces it' in capsys.readouterr().err
     assert main(["install", "cursor", "--workspace", "two", "--replace"]) == 0
     assert '"two"' in (home / ".cursor" / "mcp.json").read_text()
 
@@ -131,11 +130,15 @@ def test_without_a_client_all_are_listed(home: Path, capsys: pytest.CaptureFixtu
     assert set(listed) == set(CLIENTS)
     assert (listed["cursor"]["found"], listed["cursor"]["status"]) == (True, "installed")
     assert (listed["zed"]["found"], listed["zed"]["status"]) == (False, "absent")
-    assert listed["codex-cli"]["status"].startswith("unclear: ")
+    assert (listed["cursor"]["error"], listed["codex-cli"]["status"]) == (None, "unreadable")
     assert main(["install"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
     assert lines[0].split() == ["client", "on", "this", "machine", "zapomni", "settings"]
     assert len(lines) == 1 + len(CLIENTS)
+    assert lines[-1].split() == ["codex-cli", "yes", "unreadable", str(home / ".codex" / "config.toml")]
+    assert captured.err.startswith(f"codex-cli: {listed['codex-cli']['error']}\n")
+    assert "it is not valid TOML" in captured.err
 
 
 def test_all_takes_every_client_that_is_found_and_goes_on_after_an_error(
@@ -163,7 +166,85 @@ def test_a_snippet_is_printed_for_whoever_writes_it_by_hand(home: Path, capsys: 
 def test_another_file_can_be_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install", "vscode", "--file", str(home / "project" / "mcp.json")]) == 0
     assert "zapomni" in json.loads((home / "project" / "mcp.json").read_text())["servers"]
+    capsys.readouterr()
     assert main(["install", "vscode", "zed", "--file", str(home / "x")]) == 2
+    assert main(["install", "--file", str(home / "x")]) == 2
+    told = "zapomni: --file is the settings of one client; name"
+    assert [line.startswith(told) for line in capsys.readouterr().err.splitlines()] == [True, True]
+
+
+FOREIGN = '{"mcpServers": {"zapomni": {"command": "npx", "args": ["zapomni"]}}}'
+
+
+def test_an_entry_that_only_has_our_name_is_taken_out_only_when_asked_for(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = cursor_with_others(home)
+    path.write_text(FOREIGN)
+    assert main(["uninstall", "cursor"]) == 1
+    told = f'{path} is left as it is: its "zapomni" entry starts something else; if it is yours, --replace takes it out'
+    assert capsys.readouterr().err == f"zapomni: {told}\n"
+    main(["install", "zed"])
+    results = {row["client"]: row for row in answer(capsys, "uninstall", "--all", code=1)}
+    assert (results["cursor"]["changed"], results["cursor"]["error"]) == (False, told)
+    assert results["zed"]["changed"], "the others are gone on with"
+    assert path.read_text() == FOREIGN
+    assert main(["uninstall", "--all", "--replace"]) == 0
+    assert "zapomni" not in path.read_text()
+
+
+def test_a_client_that_is_named_beside_all_does_not_hold_up_the_others(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cursor_with_others(home).write_text(FOREIGN)
+    (home / ".gemini").mkdir()
+    results = {row["client"]: row["changed"] for row in answer(capsys, "install", "cursor", "--all", code=1)}
+    assert results == {"cursor": False, "gemini-cli": True}
+
+
+def test_a_dry_run_of_many_says_what_would_fail_and_that_nothing_was_done(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cursor_with_others(home).write_text(FOREIGN)
+    (home / ".gemini").mkdir()
+    dry = {row["client"]: row for row in answer(capsys, "install", "--all", "--dry-run", code=1)}
+    assert (dry["gemini-cli"]["changed"], dry["gemini-cli"]["dry_run"]) == (True, True)
+    assert main(["install", "--all", "--dry-run"]) == 1
+    shown = capsys.readouterr().out
+    assert "Cursor: " in shown
+    assert "--replace replaces it" in shown
+    assert not (home / ".gemini" / "settings.json").exists()
+    (wet,) = answer(capsys, "install", "gemini-cli")
+    assert (wet["changed"], wet["dry_run"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "told"),
+    [
+        (["--config", "{home}/nope.toml"], 1, "the settings file {home}/nope.toml does not exist"),
+        (["--config", "{home}/odd.toml"], 1, "unknown setting colour (file {home}/odd.toml)"),
+        (["--config", "{home}/bad.toml"], 1, "workspace (file {home}/bad.toml) is 'a/b': a workspace name starts"),
+        (["--config", "{home}/bad.toml", "--workspace", "a/b"], 2, "a workspace name starts"),
+        (["--workspace", "a/b"], 2, "a workspace name starts"),
+    ],
+)
+def test_settings_that_the_server_would_not_start_with_are_not_written(
+    flags: list[str], code: int, told: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "odd.toml").write_text("colour = 1\n")
+    (home / "bad.toml").write_text("workspace = 'a/b'\n")
+    assert main(["install", "zed", *(flag.format(home=home) for flag in flags)]) == code
+    assert capsys.readouterr().err.startswith(f"zapomni: {told.format(home=home)}")
+    assert not (home / ".config").exists()
+
+
+def test_a_settings_file_is_named_by_where_it_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "good.toml").write_text("workspace = 'a/b'\n")
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("ZAPOMNI_POOL_SIZE", "none of the client's")
+    assert main(["install", "zed", "--config", "good.toml", "--workspace", "work"]) == 0
+    entry = json.loads((home / ".config" / "zed" / "settings.json").read_text())["context_servers"]["zapomni"]
+    assert entry["args"][-4:] == ["--config", str(home / "good.toml"), "--workspace", "work"]
 
 
 def test_a_client_on_windows_starts_the_server_inside_wsl(
@@ -178,7 +259,7 @@ def test_a_client_on_windows_starts_the_server_inside_wsl(
 
 
 def test_an_unknown_client_is_one_line_with_a_guess(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["install", "curser"]) == 1
+    assert main(["install", "curser"]) == 2
     assert capsys.readouterr().err == "zapomni: unknown client 'curser'; did you mean cursor?\n"
     assert main(["uninstall"]) == 2
     assert capsys.readouterr().err.startswith("zapomni: name a client: claude-desktop, ")

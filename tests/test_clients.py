@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -29,7 +30,8 @@ from zapomni.clients import (
     toml,
     uninstall,
 )
-from zapomni.errors import ConfigError
+from zapomni.clients.launch import starts_us
+from zapomni.errors import ConfigError, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -240,7 +242,7 @@ def test_a_different_entry_is_reported_and_replaced_only_when_asked(client: Clie
     install(client, Launch("/old/zapomni", ("serve",), {"ZAPOMNI_LOG_LEVEL": "debug"}), path).apply()
     before = path.read_bytes()
     assert status(client, LAUNCH, path) is Status.DIFFERENT
-    with pytest.raises(ConfigError, match="different"):
+    with pytest.raises(ConfigError, match=r"has a different .* if it is yours, --replace replaces it"):
         install(client, LAUNCH, path)
     assert path.read_bytes() == before
     change = install(client, LAUNCH, path, replace=True)
@@ -249,6 +251,58 @@ def test_a_different_entry_is_reported_and_replaced_only_when_asked(client: Clie
     assert backup.read_bytes() == before
     assert status(client, LAUNCH, path) is Status.INSTALLED
     assert "debug" in path.read_text(), "what the person set in the entry stays"
+
+
+OURS: list[dict[str, Any]] = [
+    {"command": "zapomni"},
+    {
+        "command": "/opt/old venv/bin/zapomni",
+        "args": ["serve", "--workspace", "x"],
+        "env": {"A": "b"},
+        "disabled": True,
+    },
+    {"command": "C:\\Python\\Scripts\\Zapomni.EXE", "args": ["serve"]},
+    {"command": "/usr/bin/python3.12", "args": ["-m", "zapomni", "serve"]},
+    {"command": "uvx", "args": ["zapomni@latest"]},
+    {"command": "uv", "args": ["--directory", "/src/x", "run", "zapomni", "serve"]},
+    {"command": "pipx", "args": ["run", "zapomni", "serve"]},
+    {"command": "wsl.exe", "args": ["-d", "Ubuntu", "--exec", "env", "A=b", "/home/ann/bin/zapomni", "serve"]},
+]
+FOREIGN: list[dict[str, Any]] = [
+    {"command": "npx", "args": ["-y", "zapomni", "serve"]},
+    {"command": "docker", "args": ["run", "zapomni"]},
+    {"command": "/opt/zapomni/bin/other", "args": ["serve"]},
+    {"command": "zapomni", "args": ["frobnicate"]},
+    {"command": "uvx", "args": ["--with", "zapomni", "other"]},
+    {"url": "http://localhost/zapomni"},
+    {"command": {"path": "zapomni"}},
+    {"command": "zapomni", "args": [5]},
+    {},
+]
+
+
+@pytest.mark.parametrize("entry", OURS, ids=lambda entry: str(entry["command"]))
+def test_whatever_starts_us_comes_out_again(entry: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "settings"
+    path.write_text(json.dumps({"mcpServers": {"zapomni": entry}}))
+    uninstall(CLIENTS["cursor"], path).apply()
+    assert json.loads(path.read_text()) == {"mcpServers": {}}
+
+
+@pytest.mark.parametrize("entry", FOREIGN, ids=str)
+def test_what_only_has_our_name_comes_out_only_when_asked_for(entry: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "settings"
+    path.write_text(json.dumps({"mcpServers": {"zapomni": entry}}))
+    with pytest.raises(ConfigError, match="starts something else; if it is yours, --replace takes it out"):
+        uninstall(CLIENTS["cursor"], path)
+    uninstall(CLIENTS["cursor"], path, replace=True).apply()
+    assert json.loads(path.read_text()) == {"mcpServers": {}}
+
+
+@every_client
+def test_what_we_install_is_known_as_ours(client: Client) -> None:
+    for launch in (Launch.of_this_installation(["--read-only"]), LAUNCH, LAUNCH.through_wsl("Ubuntu")):
+        assert starts_us(client.entry(launch))
 
 
 def test_replacing_keeps_what_the_client_added_and_drops_another_transport(tmp_path: Path) -> None:
@@ -315,13 +369,25 @@ def test_toml_that_cannot_be_edited_safely_is_left_alone(text: str, tmp_path: Pa
 
 def test_an_inline_entry_of_ours_is_not_torn_out_of_its_table(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    path.write_text("mcp_servers = { zapomni = { command = 'x' }, b = {} }")
-    with pytest.raises(ConfigError, match="by hand"):
+    path.write_text("mcp_servers = { zapomni = { command = 'zapomni' }, b = {} }")
+    with pytest.raises(ConfigError, match="an inline table; the entry has to be taken out of it by hand"):
         uninstall(CODEX, path)
 
 
+@pytest.mark.parametrize("text", ["mcp_servers = {}", " 'mcp_servers' = { a = { command = 'x' } } # mine\n[other]\n"])
+def test_an_inline_table_of_servers_is_told_from_a_file_that_is_broken(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    told = (
+        f'{path} is left as it is: "mcp_servers" is written as an inline table; the entry has to be added to it by hand'
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(told)}$"):
+        install(CODEX, LAUNCH, path)
+    assert status(CODEX, LAUNCH, path) is Status.ABSENT
+
+
 @pytest.mark.parametrize(
-    "text", ["[mcp_servers]\nzapomni = { command = 'x' }\nb = {}\n", "mcp_servers.zapomni.command = 'x'\n"]
+    "text", ["[mcp_servers]\nzapomni = { command = 'zapomni' }\nb = {}\n", "mcp_servers.zapomni.command = 'zapomni'\n"]
 )
 def test_other_spellings_of_our_toml_entry_come_out_too(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
@@ -451,7 +517,7 @@ def test_a_diff_shows_what_we_write_and_nobody_s_secrets(text: str, tmp_path: Pa
     path = tmp_path / "settings"
     path.write_text(text)
     client = CODEX if text == TOML_BEFORE else CLIENTS["cursor"]
-    for change in (install(client, LAUNCH, path, replace=True), uninstall(client, path)):
+    for change in (install(client, LAUNCH, path, replace=True), uninstall(client, path, replace=True)):
         diff = change.diff()
         assert "hunter2" not in diff
         assert "zapomni" in diff
@@ -553,9 +619,9 @@ def test_a_client_is_present_once_its_file_or_its_program_is(client: Client, tmp
 
 
 def test_an_unknown_client_gets_a_hint() -> None:
-    with pytest.raises(ConfigError, match="did you mean claude-code"):
+    with pytest.raises(ValidationError, match="did you mean claude-code"):
         find("Claude Code")
-    with pytest.raises(ConfigError, match="codex-cli"):
+    with pytest.raises(ValidationError, match="codex-cli"):
         find("emacs")
 
 

@@ -15,7 +15,9 @@ from zapomni.cli.options import add_setting_flags
 from zapomni.cli.output import Console, add_json_flag
 from zapomni.cli.text import columns, printable
 from zapomni.clients import CLIENTS, HIDDEN, Launch, Machine, Status, find, install, snippet, status, uninstall
+from zapomni.config import load
 from zapomni.errors import ConfigError, ValidationError
+from zapomni.store.names import workspace_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 SERVER_FLAGS = ("data_dir", "workspace", "read_only", "tools")
 WSL = "WSL_DISTRO_NAME"
 NAMES = ", ".join(CLIENTS)
+UNREADABLE = "unreadable"
 WORDS: dict[str, str] = {
     Status.ABSENT: "not installed",
     Status.INSTALLED: "installed",
@@ -51,11 +54,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_common(parser)
+    _add_common(parser, "replace an entry of our name that starts something else")
     parser.add_argument("--print", action="store_true", help="print what to write into the settings by hand")
-    parser.add_argument(
-        "--replace", action="store_true", help="replace an entry of our name that starts something else"
-    )
     parser.add_argument("--wsl", action="store_true", help="for a client on Windows: start the server inside this WSL")
     add_setting_flags(parser, SERVER_FLAGS)
     parser.set_defaults(run=run_install)
@@ -70,15 +70,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog="examples:\n  zapomni uninstall cursor\n  zapomni uninstall --all --dry-run",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_common(parser)
+    _add_common(parser, "take out an entry of our name also where it starts something else")
     parser.set_defaults(run=run_uninstall)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _add_common(parser: argparse.ArgumentParser, replacing: str) -> None:
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help="one or more clients, by name")
     parser.add_argument("--all", action="store_true", help="every client that is found on this machine")
     parser.add_argument("--dry-run", action="store_true", help="show the change, and make none")
     parser.add_argument("--file", type=Path, metavar="FILE", help="another settings file than the client's usual one")
+    parser.add_argument("--replace", action="store_true", help=replacing)
     add_json_flag(parser)
 
 
@@ -91,6 +92,8 @@ def run_install(options: argparse.Namespace) -> int:
             console.line(snippet(client, launch).rstrip("\n"))
         return EXIT_OK
     if not options.clients and not options.all:
+        if options.file is not None:
+            raise ValidationError(f"--file is the settings of one client; name it: {NAMES}")
         _list(console, machine, launch)
         return EXIT_OK
     code = _change(options, console, lambda client, path: install(client, launch, path, replace=options.replace))
@@ -103,16 +106,17 @@ def run_install(options: argparse.Namespace) -> int:
 
 
 def run_uninstall(options: argparse.Namespace) -> int:
-    """Take our entry out, whatever it starts."""
-    return _change(options, Console.of(options), uninstall)
+    """Take our entry out."""
+    return _change(options, Console.of(options), lambda client, path: uninstall(client, path, replace=options.replace))
 
 
 @attrs.frozen
 class Changed:
-    """What became of one client's settings."""
+    """What became of one client's settings, or in a dry run would become of them."""
 
     client: str
     path: str
+    dry_run: bool
     changed: bool = False
     backup: str | None = None
     error: str | None = None
@@ -127,11 +131,12 @@ def _change(options: argparse.Namespace, console: Console, work_out: Callable[[C
             change = work_out(client, path)
             backup = None if options.dry_run else change.apply()
         except ConfigError as error:
-            if len(options.clients) == 1:
+            if len(options.clients) == 1 and not options.all:
                 raise
-            results.append(Changed(client.name, str(path), error=str(error)))
+            results.append(Changed(client.name, str(path), options.dry_run, error=str(error)))
         else:
-            results.append(Changed(client.name, str(path), bool(change), str(backup) if backup else None))
+            kept = str(backup) if backup else None
+            results.append(Changed(client.name, str(path), options.dry_run, bool(change), kept))
             if options.dry_run and not console.json:
                 diff = change.diff().rstrip("\n")
                 console.line(printable(diff) if change else f"{path} stays as it is.")
@@ -139,9 +144,10 @@ def _change(options: argparse.Namespace, console: Console, work_out: Callable[[C
                     console.note(f"Where {HIDDEN} stands, a value is only hidden here.")
     if console.json:
         console.data(results)
-    elif not options.dry_run:
+    else:
         for result in results:
-            console.lines(_told(result, console, adding=options.command == "install"))
+            if result.error or not options.dry_run:
+                console.lines(_told(result, console, adding=options.command == "install"))
     return EXIT_FAILED if any(result.error for result in results) else EXIT_OK
 
 
@@ -165,22 +171,27 @@ class Listed:
     found: bool
     status: str
     path: str
+    error: str | None = None
 
 
 def _list(console: Console, machine: Machine, launch: Launch) -> None:
     listed = []
     for client in CLIENTS.values():
         path = client.path(machine)
+        state, reason = UNREADABLE, None
         try:
             state = status(client, launch, path).value
         except ConfigError as error:
-            state = f"unclear: {error}"
-        listed.append(Listed(client.name, client.present(machine), state, str(path)))
+            reason = str(error)
+        listed.append(Listed(client.name, client.present(machine), state, str(path), reason))
     if console.json:
         console.data(listed)
         return
     rows = [[row.client, "yes" if row.found else "no", WORDS.get(row.status, row.status), row.path] for row in listed]
     console.lines([printable(line) for line in columns([["client", "on this machine", "zapomni", "settings"], *rows])])
+    for row in listed:
+        if row.error:
+            console.note(f"{row.client}: {row.error}")
     console.note("\n'zapomni install CLIENT' adds it to one, 'zapomni install --all' to all that are found.")
 
 
@@ -203,6 +214,7 @@ def _path(client: Client, options: argparse.Namespace, machine: Machine) -> Path
 
 def _launch(options: argparse.Namespace) -> Launch:
     """Return how the client is to start the server, with the settings that were given."""
+    _check(options)
     flags: list[str] = []
     given: dict[str, Any] = {"config": options.config, **{name: getattr(options, name) for name in SERVER_FLAGS}}
     for name, value in given.items():
@@ -218,6 +230,23 @@ def _launch(options: argparse.Namespace) -> Launch:
     if not distribution:
         raise ConfigError(f"--wsl is for a shell inside WSL: {WSL} is not set")
     return launch.through_wsl(distribution)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise `ConfigError` or `ValidationError` for what the server would not start with, which nobody sees it do.
+
+    Its environment will be the client's, not this one.
+    """
+    if options.workspace is not None:
+        workspace_name(options.workspace)
+    if options.config is None:
+        return
+    path = options.config.expanduser().absolute()
+    named = load(environ={}, file=path).settings.workspace
+    try:
+        workspace_name(options.workspace or named)
+    except ValidationError as error:
+        raise ConfigError(f"workspace (file {path}) is {named!r}: {error}") from error
 
 
 def vanishing(command: str) -> bool:

@@ -19,7 +19,7 @@ from zapomni.clients import jsonc, toml
 from zapomni.clients.catalog import CLIENTS, ENTRY, Client, Machine, find
 from zapomni.clients.change import Change, read
 from zapomni.clients.hiding import HIDDEN
-from zapomni.clients.launch import Launch
+from zapomni.clients.launch import Launch, starts_us
 from zapomni.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -92,21 +92,27 @@ def install(client: Client, launch: Launch, path: Path, *, replace: bool = False
             if _matches(found, entry):
                 return Change(path, before, before or b"")
             if not replace:
-                raise ConfigError(f'it has a different "{ENTRY}" entry; replace it only if it is yours to replace')
+                raise ConfigError(f'it has a different "{ENTRY}" entry; if it is yours, --replace replaces it')
             entry = _merged(found, entry)
         after = syntax.put(text, client.table, ENTRY, entry)
         _verify(values, syntax.parse(after), client, entry)
     return Change(path, before, _encode(after, before), partial(syntax.hide, shown=tuple(_texts(client.entry(launch)))))
 
 
-def uninstall(client: Client, path: Path) -> Change:
-    """Work out how our entry leaves the file, whatever it starts. Raises `ConfigError`."""
+def uninstall(client: Client, path: Path, *, replace: bool = False) -> Change:
+    """Work out how our entry leaves the file.
+
+    Raises `ConfigError`, and, unless `replace` is set, also for an entry of our name that starts something else.
+    """
     before, text = _load(path)
     syntax = _SYNTAXES[client.syntax]
     with _naming(path):
         values = syntax.parse(text)
-        if _entry(values, client) is None:
+        found = _entry(values, client)
+        if found is None:
             return Change(path, before, before or b"")
+        if not replace and not starts_us(found):
+            raise ConfigError(f'its "{ENTRY}" entry starts something else; if it is yours, --replace takes it out')
         after = syntax.drop(text, client.table, ENTRY)
         _verify(values, syntax.parse(after), client, None)
     return Change(path, before, _encode(after, before), partial(syntax.hide, shown=()))

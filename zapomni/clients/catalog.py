@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from zapomni.errors import ConfigError
+from zapomni.errors import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -179,9 +179,9 @@ CLIENTS: dict[str, Client] = {
 
 
 def find(name: str) -> Client:
-    """Return the client of this name. Raises `ConfigError`."""
+    """Return the client of this name. Raises `ValidationError`."""
     if name in CLIENTS:
         return CLIENTS[name]
     close = difflib.get_close_matches(name.lower().replace(" ", "-"), CLIENTS, n=1)
     hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(CLIENTS)}"
-    raise ConfigError(f"unknown client {name!r}; {hint}")
+    raise ValidationError(f"unknown client {name!r}; {hint}")

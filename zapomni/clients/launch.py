@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PureWindowsPath
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+_RUNNERS = ("uvx", "uv", "pipx", "env", "wsl")
 
 
 @attrs.frozen
@@ -36,6 +38,24 @@ class Launch:
         """
         setting = ("env", *(f"{name}={value}" for name, value in self.env.items())) if self.env else ()
         return Launch("wsl.exe", ("-d", distribution, "--exec", *setting, self.command, *self.args))
+
+
+def starts_us(entry: Mapping[str, Any]) -> bool:
+    """Tell whether an entry of a client starts our server: from whichever installation, and with whatever settings.
+
+    What is called like us is not us yet: another language's package runner would fetch a package of somebody else's.
+    """
+    command, args = entry.get("command"), entry.get("args", [])
+    if not isinstance(command, str) or not isinstance(args, list) or not all(isinstance(word, str) for word in args):
+        return False
+    words = [_name(word) for word in (command, *args)]
+    known = words[0] == "zapomni" or words[0] in _RUNNERS or words[0].startswith("python")
+    return known and any(word == "zapomni" and words[at + 1 :][:1] in ([], ["serve"]) for at, word in enumerate(words))
+
+
+def _name(word: str) -> str:
+    """Return what a word of a command names, without its folder, its ending and the version that it asks for."""
+    return PureWindowsPath(word).name.lower().partition("@")[0].removesuffix(".exe")
 
 
 def _script() -> Path | None:
