@@ -34,6 +34,7 @@ WORDS = ("cat", "dog", "tea", "sofa", "garden", "music", "Rust", "Лондон",
 SAYABLE = (
     re.compile(r"Error: Database temporarily unavailable\. Please retry in a few seconds\."),
     re.compile(rf"Error: \w+ timed out after {CALL_SECONDS / 2:g} s"),
+    re.compile(r"Error: the disk that holds \S+ is full; make room and try again"),
     re.compile(r"Error: the data directory cannot be used: Permission denied: \S+"),
 )
 """All that a call may be answered with instead of a result, whatever breaks; somebody can act on each of them."""
@@ -220,7 +221,7 @@ class Client:
             if deletions > (tool == "delete_memory"):  # somebody else's, or an earlier one
                 return
         elif any(words.fullmatch(said) for words in SAYABLE):
-            self.tally.errors[said.split(": ")[1]] += 1
+            self.tally.errors[re.sub(r"/\S+", "…", said.split(": ")[1])] += 1
             return
         self.tally.wrong.append(f"{tool} was answered with {said!r}")
 

@@ -36,6 +36,7 @@ ROOT = Path(__file__).parent.parent.parent
 BRIEFLY = 0.3
 SOON = 3.0
 """Within which what has to be seen of a fault is seen, if it ever is."""
+PAGE = 4096
 ENDS = 30
 """How often the last room is taken away until a write meets the end."""
 DISK_FULL = (b"Short write", b"No space left", b"write error on AOF", b"error writing to the AOF")
@@ -178,7 +179,8 @@ async def revoked_permission(scene: Scene, random: Random) -> bool:
     It is needed by whoever starts the store again. The folder of the store is given back by the program itself, which
     owns it; then this has hit nothing.
     """
-    folder = random.choice([scene.data, scene.store, scene.store / "appendonlydir"])
+    files = scene.store / "appendonlydir"
+    folder = random.choice([scene.data, scene.data, scene.store, files, files])
     if not folder.exists() or not await scene.is_busy():
         return False
     before = scene.tally.errors.total()
@@ -237,7 +239,7 @@ async def ended_disk(scene: Scene, random: Random) -> bool:
             if not await scene.is_busy():
                 break
             await trio.sleep(random.uniform(0, 0.02))
-            await trio.to_thread.run_sync(filler.leave, random.choice([0, 0, 1 << 12, 1 << 14]))
+            await trio.to_thread.run_sync(filler.leave, random.randint(0, 4) * PAGE)
             await trio.sleep(random.uniform(0.02, 0.1))
             if has_met_the_end(log, begin):
                 await trio.sleep(random.uniform(0, BRIEFLY))
@@ -264,13 +266,12 @@ class Filler:
     def leave(self, room: int) -> None:
         file = os.open(self.path, os.O_RDWR | os.O_CREAT)
         try:
-            for step in (1 << 20, 1 << 12):  # somebody else may take a part of what is left at the same time
-                while (more := free(self.path.parent) - room) >= step:
-                    size = os.fstat(file).st_size
-                    try:
-                        os.posix_fallocate(file, size, max(step, more // 2 // step * step))
-                    except OSError:
-                        break
+            part = 1
+            while (more := (free(self.path.parent) - room) // part) >= PAGE:
+                try:
+                    os.posix_fallocate(file, os.fstat(file).st_size, more)
+                except OSError:  # somebody else took a part of it at the same time
+                    part *= 2
             if (less := room - free(self.path.parent)) > 0:
                 os.ftruncate(file, max(0, os.fstat(file).st_size - less))
             os.fsync(file)
