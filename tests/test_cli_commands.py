@@ -188,6 +188,7 @@ def test_the_name_of_a_file_is_not_taken_for_a_text(zapomni: CommandLine, tmp_pa
         (("search", "x", "--since", "soon"), "--since must be a date or time such as 2026-05-01"),
         (("search", "x", "--since", "today", "--until", "2000-01-01"), "--since must be before --until"),
         (("list", "--cursor", "x"), "cursor"),
+        (("list", "--all", "--limit", "20"), "give --limit or --all, not both"),
         (("update", NOBODY), "nothing to change: give a new text, --file, or metadata"),
         (("delete", NOBODY, "--workspace", "no such name!"), "a workspace name starts with a letter or a digit"),
     ],
@@ -210,6 +211,7 @@ def test_an_unknown_id_has_its_own_exit_code(zapomni: CommandLine, arguments: tu
     ran = zapomni(arguments[0], NOBODY, *arguments[1:])
     assert (ran.code, ran.out) == (3, "")
     assert ran.err.startswith(f"zapomni: there is no memory {NOBODY}")
+    assert zapomni(arguments[0], "no id at all", *arguments[1:]).code == 3
 
 
 def test_a_search_without_a_hit_has_the_exit_code_of_nothing_found(zapomni: CommandLine) -> None:
@@ -241,6 +243,8 @@ def test_a_change_keeps_what_it_does_not_name_and_what_was(zapomni: CommandLine)
     assert (memory["text"], memory["metadata"]) == ("The key is with Omar", {"tags": ["keys"], "floor": 3})
     history = zapomni("get", added, "--history", "--json").data["history"]
     assert [version["text"] for version in history] == ["The key is with Omar", "The key is with Nadia"]
+    shown = zapomni("get", added, "--history").out.splitlines()
+    assert [line for line in shown if line.startswith("version: ")] == ["version: 3", "version: 2", "version: 1"]
     zapomni("update", added, "--metadata", "{}")
     assert zapomni("get", added, "--json").data["metadata"] == {}
 
@@ -330,13 +334,18 @@ def test_no_end_is_no_mistake(zapomni: CommandLine) -> None:
     assert zapomni("list", "--until", "9999-12-31").out.startswith(added)
 
 
-def test_a_long_list_comes_in_parts_or_whole(zapomni: CommandLine) -> None:
+def test_a_long_list_comes_in_parts_or_whole(zapomni: CommandLine, tmp_path: Path) -> None:
     added = [zapomni.add(f"memory {number}") for number in range(5)]
     part = zapomni("list", "--limit", "2", "--json").data
     assert [memory["id"] for memory in part["memories"]] == added[:2:-1]
     rest = zapomni("list", "--cursor", part["cursor"], "--all", "--json").data
     assert [memory["id"] for memory in rest["memories"]] == added[2::-1]
     assert rest["cursor"] is None
+    more = [tmp_path / str(number) for number in range(5, 21)]
+    for file in more:
+        file.write_text(f"memory {file.name}")
+    assert zapomni("add", "--file", *map(str, more)).out.count("\n") == 16
+    assert zapomni("list").out.count("\n") == 20
     ran = zapomni("list", "-n", "2")
     assert ran.out.count("\n") == 2
     assert ran.err.startswith("There are more: --all, or --cursor ")

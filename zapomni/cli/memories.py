@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zapomni.engine import MemoryEngine
     from zapomni.models import Memory, MemorySummary
 
+SHOWN = 20
 PAGE = 100
 EVERY = 1_000_000_000  # of a trash that is emptied every month
 
@@ -59,7 +60,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             "zapomni list --deleted",
         ),
     )
-    listing.add_argument("-n", "--limit", type=positive, default=20, help="how many memories (default %(default)s)")
+    # The default is not said here, so that a limit that was given beside --all is known from one that was not.
+    listing.add_argument("-n", "--limit", type=positive, help=f"how many memories (default {SHOWN})")
     listing.add_argument("--all", action="store_true", help="every memory, however many")
     listing.add_argument("--deleted", action="store_true", help="the deleted ones instead, which undelete brings back")
     listing.add_argument("--cursor", metavar="CURSOR", help="go on where an earlier list stopped, which told it")
@@ -80,14 +82,16 @@ def run_get(options: argparse.Namespace) -> int:
             _write(memory.text, console)
         else:
             for version in versions:
-                _show(version, console)
+                _show(version, console, numbered=options.history)
         return EXIT_OK
 
     return run_with_engine(options, work)
 
 
-def _show(memory: Memory, console: Console) -> None:
-    console.lines([*heading(memory, console), "", *console.wrap(memory.text), ""])
+def _show(memory: Memory, console: Console, *, numbered: bool) -> None:
+    """Print a memory; among its versions the first is one, too, which its heading leaves out."""
+    first = [f"{console.paint('version:', 'cyan')} 1"] if numbered and memory.version == 1 else []
+    console.lines([*heading(memory, console), *first, "", *console.wrap(memory.text), ""])
 
 
 def _write(text: str, console: Console) -> None:
@@ -100,6 +104,9 @@ def _write(text: str, console: Console) -> None:
 
 def run_list(options: argparse.Namespace) -> int:
     """Show a page, or all of them one after the other."""
+    if options.all and options.limit is not None:
+        raise ValidationError("give --limit or --all, not both")
+    most = options.limit or SHOWN
 
     async def work(engine: MemoryEngine, console: Console) -> int:
         filters = filters_from(options, console.now)
@@ -108,9 +115,9 @@ def run_list(options: argparse.Namespace) -> int:
         cursor, count = options.cursor, 0
         found: list[MemorySummary] = []
         while True:
-            limit = PAGE if options.all else min(PAGE, options.limit - count)
+            limit = PAGE if options.all else min(PAGE, most - count)
             if options.deleted:
-                page = MemoryPage(await engine.trashed(limit=EVERY if options.all else options.limit))
+                page = MemoryPage(await engine.trashed(limit=EVERY if options.all else most))
             else:
                 page = await engine.list_memories(filters=filters, limit=limit, cursor=cursor)
             cursor, count = page.cursor, count + len(page.memories)
@@ -118,7 +125,7 @@ def run_list(options: argparse.Namespace) -> int:
                 found += page.memories
             else:
                 console.lines([_line(memory, console) for memory in page.memories])
-            if cursor is None or (count >= options.limit and not options.all):
+            if cursor is None or (count >= most and not options.all):
                 break
         if console.json:
             console.data({"memories": found, "cursor": cursor})
