@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 import zapomni
-from zapomni.cli import build_parser, main
+from zapomni.cli import CHOOSING, build_parser, main
 from zapomni.cli.serve import FLAGS
 from zapomni.config import Settings
 
@@ -112,6 +112,10 @@ def test_a_mistake_in_the_command_line_is_named(
         (["list", "--falkordb-url", "falkor://:hunter2@db"], "unrecognized arguments: --falkordb-url;"),
         (["serve", "--password", "hunter2"], "unrecognized arguments: --password\n"),
         (["serve", "-phunter2", "--quiet"], "unrecognized arguments: -p --quiet\n"),
+        (["workspace", "--embedding-api-key", "hunter2", "list"], "unrecognized arguments: --embedding-api-key;"),
+        (["workspace", "--embedding-api-key=hunter2", "list"], "unrecognized arguments: --embedding-api-key;"),
+        (["config", "-p", "hunter2", "show"], "unrecognized arguments: -p\n"),
+        (["completion", "--password", "hunter2"], "unrecognized arguments: --password\n"),
     ],
 )
 def test_an_unknown_option_is_named_without_its_value(
@@ -120,6 +124,25 @@ def test_an_unknown_option_is_named_without_its_value(
     shown = usage_error_of(capsys, *arguments)
     assert words in shown
     assert "hunter2" not in shown
+
+
+@pytest.mark.parametrize("arguments", [["--", "--help"], ["--", "workspace", "-h"], ["config", "--he"]])
+def test_dashes_before_a_command_and_a_call_for_help_are_no_unknown_options(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: zapomni")
+
+
+def test_a_command_that_goes_on_with_one_of_a_few_words_is_known_as_such() -> None:
+    choosing = []
+    for action in build_parser()._actions:
+        for name, inner in (action.choices or {}).items() if isinstance(action.choices, dict) else ():
+            if any(each.choices and not each.option_strings for each in inner._actions):
+                choosing.append(name)
+    assert sorted(choosing) == sorted(CHOOSING), "what stands there may be the value of an option that nobody knows"
 
 
 def test_a_setting_that_has_no_flag_is_told_where_it_can_stand(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,10 @@ EXIT_TERMINATED = EXIT_SIGNALLED + signal.SIGTERM
 EXITS = {
     EXIT_OK: "done",
     EXIT_FAILED: "it could not be done; one line on standard error says why",
-    EXIT_USAGE: "what was asked makes no sense: an unknown flag, a wrong value, an empty text, an id that is none",
+    EXIT_USAGE: (
+        "what was asked makes no sense: an unknown flag, a wrong value, an empty text, "
+        "a name that no workspace can have"
+    ),
     EXIT_NOT_FOUND: "the memory or workspace that was named does not exist, or a search found nothing",
     EXIT_INTERRUPTED: "interrupted by Ctrl-C",
     EXIT_BROKEN_PIPE: "whoever read the output went away, as head does",
@@ -65,6 +68,9 @@ COMMANDS = {
     "completion": "completion",
 }
 """Each command's module, in the order of the help."""
+
+CHOOSING = ("workspace", "config", "completion")
+"""The commands that go on with one of a few words: argparse repeats what is none of them, as it refuses it."""
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
@@ -124,8 +130,13 @@ def _drop_output() -> None:
 def _run(given: list[str]) -> int:
     if not given and sys.stdin is not None and not sys.stdin.isatty():
         given = ["serve"]
+    if given[:1] == ["--"]:  # as wrappers put it before what they pass on
+        given = given[1:]
     parser = build_parser(given[0] if given else None)
     # What follows an unknown option is perhaps its value and no command, so it is not looked at.
+    choice = given[1] if len(given) > 1 and given[0] in CHOOSING else ""
+    if choice.startswith("-") and choice != "-h" and not "--help".startswith(choice):
+        parser.error(unrecognized([choice]))
     options, unknown = parser.parse_known_args(given[:1] if given and given[0].startswith("-") else given)
     if unknown:
         parser.error(unrecognized(unknown))
