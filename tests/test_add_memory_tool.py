@@ -322,10 +322,11 @@ async def test_metadata_that_a_known_text_does_not_get_is_told(
     jsonschema.validate(answer["structuredContent"], tool.output_schema)
 
 
-async def test_a_known_text_is_compared_in_the_workspace_that_was_named() -> None:
+async def test_a_known_text_is_compared_in_the_workspace_that_it_was_added_to() -> None:
     engine = Settled(KNOWN)
     await adding(engine).execute({"text": "tea", "metadata": {"k": 1}, "workspace": "home"})
-    assert engine.calls == [{"memory_id": "first-id", "workspace": "home"}]
+    await adding(engine).execute({"text": "tea", "metadata": {"k": 1}})
+    assert [call["workspace"] for call in engine.calls] == ["home", "default"]
 
 
 @pytest.mark.parametrize(

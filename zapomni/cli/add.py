@@ -78,17 +78,13 @@ def run(options: argparse.Namespace) -> int:
             receipts = [
                 await engine.add_memory(text, about, key=options.key, progress=report) for text, about in memories
             ]
-            kept = [
-                receipt.memory_id
-                for receipt, (_, about) in zip(receipts, memories, strict=True)
-                if receipt.duplicate and about and await _lacks(engine, receipt.memory_id, about)
-            ]
         _show(receipts, console)
-        for memory_id in kept:
-            console.note(
-                f"The metadata and tags of {memory_id} are as before, not as they were given now; "
-                f"'zapomni update {memory_id}' changes them."
-            )
+        for receipt, (_, about) in zip(receipts, memories, strict=True):
+            if receipt.duplicate and about and await _lacks(engine, receipt.memory_id, about):
+                console.note(
+                    f"The metadata and tags of {receipt.memory_id} are as before, not as they were given now; "
+                    f"'zapomni update {receipt.memory_id}' changes them."
+                )
         return EXIT_OK
 
     return run_with_engine(options, work)

@@ -61,6 +61,7 @@ class AddMemoryTool(Tool[AddMemoryRequest]):
 
     async def respond(self, request: AddMemoryRequest) -> Answer:
         metadata = dict(request.metadata or {})
+        workspace = request.workspace or self.core_engine.current_workspace  # which another call may change meanwhile
         stored = await self.core_engine.add_memory(
             text=request.text.strip(),
             metadata=metadata,
@@ -70,7 +71,7 @@ class AddMemoryTool(Tool[AddMemoryRequest]):
         if stored.duplicate:
             # The engine counts what the text is made of; of a memory that was there already, nothing was created.
             stored = attrs.evolve(stored, chunks_created=0)
-            if metadata and await self._lacks(stored.memory_id, metadata, request.workspace):
+            if metadata and await self._lacks(stored.memory_id, metadata, workspace):
                 notice = UNCHANGED
         return Answer(
             text=_receipt(stored, notice),
@@ -85,9 +86,9 @@ class AddMemoryTool(Tool[AddMemoryRequest]):
             facts={"memory_id": stored.memory_id, "chunks_created": stored.chunks_created},
         )
 
-    async def _lacks(self, memory_id: str, metadata: Mapping[str, Any], workspace: str | None) -> bool:
+    async def _lacks(self, memory_id: str, metadata: Mapping[str, Any], workspace: str) -> bool:
         """Tell whether anything of this metadata is not what the memory has."""
-        memory = await self.core_engine.get_memory(memory_id, **given(workspace=workspace))
+        memory = await self.core_engine.get_memory(memory_id, workspace=workspace)
         return not metadata.items() <= memory.metadata.items()
 
 
