@@ -101,7 +101,6 @@ class GetMemoryTool(Tool[GetMemoryRequest]):
             facts={"memory_id": memory.id, "characters": end - request.offset},
         )
 
-
     async def _version(self, number: int, current: Memory, where: Mapping[str, Any]) -> Memory:
         if number < current.version:
             for memory in await self.core_engine.history(current.id, version=number, **where):
