@@ -798,6 +798,12 @@ async def test_waiting_calls_do_not_start_a_broken_server_in_a_tight_loop(
     await wait_until_gone(tmp_path / "data", SOON)
 
 
+def test_a_log_that_cannot_be_read_is_no_reason_to_fail(tmp_path: Path) -> None:
+    """Rights on it may be taken away at any moment, and the call has an error of its own to tell."""
+    (tmp_path / "server.log").mkdir()
+    embedded.EmbeddedServer(tmp_path, linger=0, query_timeout=1).explain_end()
+
+
 async def test_a_long_log_is_set_aside_at_the_next_start(tmp_path: Path) -> None:
     store = tmp_path / "store"
     store.mkdir(mode=0o700)

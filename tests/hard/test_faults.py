@@ -160,9 +160,8 @@ def unsealed(files: Path) -> list[str]:
 
 def must_be_possible() -> bool:
     """Tell whether this is a machine of which it is known that it lets us make every fault."""
-    continuous = {os.environ.get(name) for name in ("CI", "__TOX_ENVIRONMENT_VARIABLE_ORIGINAL_CI")}  # tox hides it
     is_able = sys.platform == "linux" and os.geteuid() == 0 and shutil.which("cc") is not None
-    return is_able and "true" in continuous
+    return is_able and os.environ.get("CI") == "true"
 
 
 async def test_nothing_acknowledged_is_lost_whatever_breaks(

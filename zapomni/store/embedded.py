@@ -118,7 +118,7 @@ class EmbeddedServer:
 
     def explain_end(self) -> None:
         """Raise `BlockedError` when the log says that a full disk has ended the server."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             _, _, text = self.log_file.read_text("utf-8", "replace").rpartition("Redis is starting")
             if "Short write" in text or "No space left" in text:
                 raise self._full()
