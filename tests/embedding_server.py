@@ -86,7 +86,7 @@ class EmbeddingServer:
 def embeddings(path: str, body: dict[str, Any]) -> bytes:
     """Return what a well-behaved server answers."""
     vectors = [vector_for(text) for text in body["input"]]
-    if path.endswith("/api/embed"):
+    if path.partition("?")[0].endswith("/api/embed"):
         return json.dumps({"model": body["model"], "embeddings": vectors}).encode()
     items = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
     return json.dumps({"object": "list", "data": items[::-1]}).encode()
