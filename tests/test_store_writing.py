@@ -277,6 +277,7 @@ async def test_a_write_does_not_wait_for_all_that_others_have_left(
         return done
 
     monkeypatch.setattr(upkeep, "drop_draft", drop_slowly)
+    monkeypatch.setattr("zapomni.store.workspace.SWEEP_SECONDS", 3)  # enough for those that are not slow
     with trio.fail_after(20):
         async with open_store(store_settings) as other:
             for left, text in ((3, "first"), (0, "second")):
