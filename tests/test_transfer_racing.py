@@ -20,7 +20,7 @@ from zapomni.engine.transfer import Imported, Outcome
 from zapomni.transfer import Record, Version, jsonl
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from zapomni.config import Settings
@@ -91,9 +91,13 @@ async def test_two_imports_of_one_file_write_every_version_once(own: Settings, t
     assert len(told) == 3
 
 
-async def test_a_change_between_two_imported_versions_stays(own: Settings) -> None:
-    record = record_of("one", "two", "three")
-    assert record.id is not None
+async def import_beside(
+    own: Settings, record: Record, meddle: Callable[[MemoryEngine], Awaitable[object]], *, begun: bool
+) -> tuple[Imported, dict[str | None, list[str]]]:
+    """Let another engine meddle while one has a version in its hands; return the outcome, and what is there then.
+
+    Where the import has begun, the first version is there, and it is the second.
+    """
     embedder = FakeEmbedder()
     imported: list[Imported] = []
 
@@ -102,56 +106,44 @@ async def test_a_change_between_two_imported_versions_stays(own: Settings) -> No
 
     with trio.fail_after(30):
         async with open_engine_with(own, embedder) as importing, open_engine_with(own, FakeEmbedder()) as using:
-            await importing.import_memory(attrs.evolve(record, text="one", history=(), updated_at=None, version=1))
-            embedder.close_gate()
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(bring_in)
-                await embedder.waiting.wait()  # with the second version in its hands
-                await using.update_memory(record.id, text="my own")
-                embedder.gate.set()
-            assert await texts_of(using) == {record.id: ["one", "my own"]}
-    assert imported == [Imported(Outcome.REFUSED, record.id, "it was changed here, and stays as it is here")]
-
-
-async def test_a_memory_that_is_deleted_between_two_imported_versions_stays_deleted(own: Settings) -> None:
-    record = record_of("one", "two", "three")
-    assert record.id is not None
-    embedder = FakeEmbedder()
-    imported: list[Imported] = []
-
-    async def bring_in() -> None:
-        imported.append(await importing.import_memory(record))
-
-    with trio.fail_after(30):
-        async with open_engine_with(own, embedder) as importing, open_engine_with(own, FakeEmbedder()) as using:
-            await importing.import_memory(attrs.evolve(record, text="one", history=(), updated_at=None, version=1))
+            if begun:
+                first = record.history[0].text
+                await importing.import_memory(attrs.evolve(record, text=first, history=(), updated_at=None, version=1))
             embedder.close_gate()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(bring_in)
                 await embedder.waiting.wait()
-                await using.delete_memory(record.id)
+                await meddle(using)
                 embedder.gate.set()
-            assert await texts_of(using) == {}
-    assert imported == [Imported(Outcome.REFUSED, record.id, "it was deleted here, and can be restored")]
+            (outcome,) = imported
+            return outcome, await texts_of(using)
+
+
+async def test_a_change_between_two_imported_versions_stays(own: Settings) -> None:
+    record = record_of("one", "two", "three")
+    memory_id = record.id
+    assert memory_id is not None
+    outcome, held = await import_beside(
+        own, record, lambda using: using.update_memory(memory_id, text="my own"), begun=True
+    )
+    assert held == {memory_id: ["one", "my own"]}
+    assert outcome == Imported(Outcome.REFUSED, memory_id, "it was changed here, and stays as it is here")
+
+
+async def test_a_memory_that_is_deleted_between_two_imported_versions_stays_deleted(own: Settings) -> None:
+    record = record_of("one", "two", "three")
+    memory_id = record.id
+    assert memory_id is not None
+    outcome, held = await import_beside(own, record, lambda using: using.delete_memory(memory_id), begun=True)
+    assert held == {}
+    assert outcome == Imported(Outcome.REFUSED, memory_id, "it was deleted here, and can be restored")
 
 
 async def test_a_memory_that_somebody_else_brings_in_first_is_judged_again(own: Settings) -> None:
     """Its text here is another one than in the file, which a receipt for the id alone would not tell."""
     record = record_of("theirs")
+    mine = attrs.evolve(record, text="mine")
     assert record.id is not None
-    embedder = FakeEmbedder()
-    imported: list[Imported] = []
-
-    async def bring_in() -> None:
-        imported.append(await importing.import_memory(record))
-
-    with trio.fail_after(30):
-        async with open_engine_with(own, embedder) as importing, open_engine_with(own, FakeEmbedder()) as using:
-            embedder.close_gate()
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(bring_in)
-                await embedder.waiting.wait()
-                await using.import_memory(attrs.evolve(record, text="mine"))
-                embedder.gate.set()
-            assert await texts_of(using) == {record.id: ["mine"]}
-    assert imported == [Imported(Outcome.REFUSED, record.id, "it was changed here, and stays as it is here")]
+    outcome, held = await import_beside(own, record, lambda using: using.import_memory(mine), begun=False)
+    assert held == {record.id: ["mine"]}
+    assert outcome == Imported(Outcome.REFUSED, record.id, "it was changed here, and stays as it is here")

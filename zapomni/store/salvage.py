@@ -132,7 +132,7 @@ def _mend_list(files: Path) -> None:
     except (FileNotFoundError, ValueError):
         entries = []
     sealed = seal.read(files)
-    there = {path.name for path in files.iterdir() if path.suffix in (".aof", ".rdb")}
+    there = {path.name for path in seal.data_files(files)}
     if sealed and entries != sealed.entries and there == {entry.name for entry in sealed.entries}:
         (files / seal.MANIFEST).write_text("".join(entry.line for entry in sealed.entries))
     elif not entries:
@@ -162,4 +162,4 @@ def _is_same(path: Path, before: Path) -> bool:
 
 
 def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir() if path.suffix in (".aof", ".rdb"))
+    return sum(path.stat().st_size for path in seal.data_files(folder))

@@ -77,6 +77,11 @@ def growing(files: Path) -> list[str]:
     return [entry.name for entry in listed(files) if entry.kind == GROWING]
 
 
+def data_files(files: Path) -> list[Path]:
+    """Return the files that are there and hold data, listed or not; none where there is no folder."""
+    return [path for path in files.glob("*") if path.suffix in (".aof", ".rdb")]
+
+
 def renew(files: Path) -> None:
     """Seal the files as they are, unless they are not what was sealed before; for whoever knows that no server runs."""
     if problem(files) is not None or not (files / MANIFEST).exists():
@@ -165,9 +170,7 @@ def _last(entries: list[Entry]) -> int:
 
 def _has_data(files: Path) -> bool:
     """Tell whether files hold something, which those of a first start that was cut short do not."""
-    return any(
-        path.suffix in (".aof", ".rdb") and path.name != EMPTY and path.stat().st_size for path in files.glob("*")
-    )
+    return any(path.name != EMPTY and path.stat().st_size for path in data_files(files))
 
 
 def _still_listed(files: Path, sealed: Sealed | None) -> Iterator[tuple[Path, int, list[str]]]:
